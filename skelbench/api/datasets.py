@@ -14,7 +14,6 @@ from torch.utils.data import Dataset
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import data_root
-from skelbench.views.skeleton.topology import Topology
 
 PARTS = ("train", "test", "all")
 
@@ -56,16 +55,6 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
         self.store, self.ids, self.split, self.part = store, ids, split, part
 
     @property
-    def name(self) -> str:
-        """Name of the dataset."""
-        return self.store.meta.name
-
-    @property
-    def topology(self) -> Topology:
-        """The skeleton: names of joints, bones, mirror pairs, parts."""
-        return self.store.topology
-
-    @property
     def classes(self) -> tuple[str, ...]:
         """Class names; label k is ``classes[k]``."""
         return self.store.classes
@@ -92,8 +81,8 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
         return x_MTJC, int(self.store.labels[clip])
 
     def __repr__(self) -> str:
-        clips = f"{len(self):,} clips of {len(self.classes)} classes"
-        return f"ClipDataset({self.name} / {self.split}, {self.part}: {clips}, skeleton {self.topology.name})"
+        name, clips = self.store.meta.name, f"{len(self):,} clips of {len(self.classes)} classes"
+        return f"ClipDataset({name} / {self.split}, {self.part}: {clips}, skeleton {self.store.topology.name})"
 
 
 def dataset(

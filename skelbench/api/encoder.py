@@ -6,7 +6,7 @@ F width of a clip's feature.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,8 +20,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.memory import store_of
 from skelbench.evaluation.features import PreparedClips, pool_bodies, read_out
 from skelbench.evaluation.preprocessing import Preprocessing
-from skelbench.models.encoder import Encoder, evaluating
-from skelbench.pipeline.session import pick_device
+from skelbench.models.encoder import Encoder
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
 from skelbench.views.view import View
@@ -71,13 +70,6 @@ class FrozenEncoder:
         shape = f"{grid.frames} frames x {grid.joints} joints ({self.topology.name}), stream {look.stream}"
         return f"FrozenEncoder({self.name} of {self.title}: {shape}, on {self.device})"
 
-    def to(self, device: torch.device | str) -> FrozenEncoder:
-        """Return this encoder, moved to ``device``; SkelbenchError if there is no such device."""
-        named = torch.device(pick_device(str(device)))
-        self.module.to(named)
-        self.device = named
-        return self
-
     def embed(
         self,
         clips: Clips,
@@ -105,30 +97,6 @@ class FrozenEncoder:
         """
         prepared, chosen = self._prepared(clips, ids, subtract_origin)
         return prepared.features(self.module, chosen, batch_size=batch_size)
-
-    def tokens(self, clips: Clips, **options: Any) -> np.ndarray:
-        """Tokens of every body, float32 [B, M, N, D]; zeros where there is no body. M is 1 if the encoder reads the
-        bodies of a clip together. In a grid of P patches, token ``p * J + j`` is joint j in patch p. ``clips`` and
-        ``options``: see :meth:`embed`.
-
-        Raises:
-            SkelbenchError: as :meth:`embed`; or the encoder returns no tokens.
-        """
-        batches = []
-        with evaluating(self.module):
-            for view in self.views(clips, **options):
-                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
-                    encoded = self.module(view)
-                tokens_RND = encoded.tokens_RND.float()
-                if not tokens_RND.shape[1]:
-                    raise SkelbenchError(f"encoder {self.name} returns no tokens; use embed, which gives its features")
-                if encoded.per_clip:
-                    batches.append(tokens_RND[:, None].cpu())
-                    continue
-                dense = tokens_RND.new_zeros(view.clips * view.bodies, *tokens_RND.shape[1:])
-                dense[view.rows_R] = tokens_RND
-                batches.append(dense.unflatten(0, (view.clips, view.bodies)).cpu())
-        return torch.cat(batches).numpy()
 
     def views(
         self,
@@ -204,21 +172,13 @@ def _coordinates(clips: Any) -> list[np.ndarray]:
             f"clips have shape {list(clips.shape)}; [clips, frames, joints, 3] or [clips, bodies, frames, joints, 3] "
             "is expected, for one clip clip[None]"
         )
-    if not isinstance(clips, Iterable):
-        raise SkelbenchError(f"{clips!r} is not clips; give a dataset, or coordinates [B, frames, joints, 3]")
     return [_array(clip) for clip in clips]
 
 
 def _array(clip: Any) -> np.ndarray:
     if isinstance(clip, Tensor):  # numpy has no bfloat16
         return (clip.float() if clip.is_floating_point() else clip).detach().cpu().numpy()
-    try:
-        return np.asarray(clip)
-    except (TypeError, ValueError) as error:
-        raise SkelbenchError(
-            f"a {type(clip).__name__} is among the clips, where coordinates are expected; to embed part of a dataset "
-            "pass the dataset and ids=[...]"
-        ) from error
+    return np.asarray(clip)
 
 
 def _chosen(ids: Sequence[int] | np.ndarray, every: np.ndarray) -> np.ndarray:
@@ -226,11 +186,6 @@ def _chosen(ids: Sequence[int] | np.ndarray, every: np.ndarray) -> np.ndarray:
     wanted_ids = np.asarray(ids)
     if wanted_ids.dtype == bool and wanted_ids.shape == every.shape:
         return every[wanted_ids]
-    if wanted_ids.size and (wanted_ids.dtype.kind not in "iu" or wanted_ids.ndim != 1):
-        raise SkelbenchError(
-            f"ids are {wanted_ids.dtype} of shape {list(wanted_ids.shape)}; "
-            f"give ids, or a boolean for each of {len(every)} clips"
-        )
     if len(unknown := wanted_ids[~np.isin(wanted_ids, every)]):
         raise SkelbenchError(
             f"clip {unknown[0]} is none of the {len(every)} that are given, {every.min()} to {every.max()}; for a part "

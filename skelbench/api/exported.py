@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
@@ -23,6 +23,7 @@ from skelbench.core.spec import GridSpec
 from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.models.encoder import Encoder
 from skelbench.plugin.host import Host
+from skelbench.records.schema import facts_of
 from skelbench.training.build import bare_encoder, other_encoder
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
@@ -129,11 +130,7 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
         raise SkelbenchError(
             f"the export has format {values['format']}, newer than this skelbench reads ({FORMAT}); upgrade skelbench"
         )
-    try:
-        return Settings.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    return facts_of(Settings, values)
 
 
 def config_json(settings: Settings) -> str:

@@ -57,9 +57,6 @@ class TableView:
         """Text: terminal, md, csv, json, latex or html."""
         return render(self.table, format)
 
-    def __str__(self) -> str:
-        return self.render()
-
     def __repr__(self) -> str:
         return self.render()
 

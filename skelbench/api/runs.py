@@ -67,14 +67,6 @@ class Run(RunOnDisk):
         return read_metrics(self._directory)
 
     @property
-    def evaluations(self) -> pandas.DataFrame:
-        """Rows of the run in :func:`skelbench.results`: one per evaluation, with paired tests against baselines."""
-        from skelbench.api.reports import results
-
-        every = results(self.path.parent)
-        return every[every["run"] == self.name].reset_index(drop=True)
-
-    @property
     def cost(self) -> dict[str, Any] | None:
         """MACs, step FLOPs, parameters, latency, memory; None before they were counted."""
         return self._directory.cost()
@@ -106,11 +98,6 @@ class Run(RunOnDisk):
 
         return load_encoder(self, **options)
 
-    @property
-    def snapshots(self) -> list[Run]:
-        """The run at every epoch with a stored encoder."""
-        return [Run(self._directory, self.data, epoch) for epoch in self._directory.snapshots()]
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and (self.path, self.checkpoint) == (other.path, other.checkpoint)
 
@@ -137,11 +124,6 @@ class Evaluation:
     def metrics(self) -> dict[str, float]:
         """All that the protocol measured; accuracies are shares."""
         return dict(self.record["metrics"])
-
-    @property
-    def notes(self) -> list[str]:
-        """Conditions of the results."""
-        return list(self.record["notes"])
 
     @property
     def spec(self) -> EvalSpec:
@@ -200,12 +182,12 @@ def run(method: str, **asked: Any) -> Run:
     for note in resolved.notes:
         log.warning("note: %s", note)
     directory = pretrain(session, resolved, request.force)
-    conclude(session, directory, resolved, request.probes, request.force, _uncounted)
+
+    def uncounted(resolved: Resolved, error: Exception) -> None:
+        log.warning("note: the cost of %s could not be counted: %s", resolved.title, plain(error))
+
+    conclude(session, directory, resolved, request.probes, request.force, uncounted)
     return Run(directory, session.data_root)
-
-
-def _uncounted(resolved: Resolved, error: Exception) -> None:
-    log.warning("note: the cost of %s could not be counted: %s", resolved.title, plain(error))
 
 
 @keywords(EvaluationRequest)

@@ -24,7 +24,6 @@ def compare(
     significance: Annotated[bool, typer.Option("--significance", help=_SIGNIFICANCE)] = False,
     against: Annotated[str, typer.Option(metavar="METHOD", help="Add the tested difference to this method.")] = "",
     best_on_test: BestOnTest = False,
-    recount: Annotated[bool, typer.Option("--recount", help="Count FLOPs again; takes minutes.")] = False,
     reference: Annotated[
         bool, typer.Option("--reference", help="Add shipped runs of the same data and preset.")
     ] = False,
@@ -46,6 +45,8 @@ def compare(
     host = get_host()
     descriptor = host.get("tables", table)
     assert isinstance(descriptor, TableSpec)
+    if reference and not descriptor.reference:
+        raise SkelbenchError(f"table {table} cannot show reference runs; leave --reference out")
     results = is_there(results) if descriptor.needs_runs else results
     from skelbench.cli.tables import format_of, put, say_left_out
     from skelbench.core.console import err, out, progress
@@ -56,7 +57,7 @@ def compare(
 
     format_ = format_of(format_, output)
     store = ResultStore(results)
-    options = {"significance": significance, "against": against, "best_on_test": best_on_test, "recount": recount}
+    options = {"significance": significance, "against": against, "best_on_test": best_on_test}
     with with_reference(store) if reference else nullcontext(store) as shown:
         inputs = read_inputs(host, shown, filters, all_, progress=progress, **options)
         if descriptor.needs_runs and not inputs.stored:
@@ -67,8 +68,6 @@ def compare(
             if not reads:
                 return
         built = inputs.table(table)
-    if reference and not any(column.key == "setting" for column in built.columns):
-        raise SkelbenchError(f"table {table} cannot show reference runs; leave --reference out")
     if descriptor.needs_runs:
         say_left_out(inputs)
     built = sorted_by(built, sort) if sort else built

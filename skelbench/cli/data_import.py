@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,6 +14,7 @@ from skelbench.cli.options import DataRoot, new_dataset_name
 from skelbench.core.console import LEFT_OUT, late_progress, out, print_facts
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.text import counted
+from skelbench.pipeline.request import comma_separated
 
 Axis = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
 Unit = Literal["m", "cm", "mm"]
@@ -55,13 +57,11 @@ def import_data(
     from skelbench.plugin.host import requested_files
 
     name = new_dataset_name(name_for(files[0]) if name is None else name)
-    fields = tuple(filter(None, map(str.strip, label_fields.split(","))))
-    if not fields:
-        raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
-    sides = tuple(int(side) for side in (image_size or "").split("x") if side.isdigit() and int(side))
-    if image_size and len(sides) != 2:
+    fields = tuple(comma_separated(label_fields))
+    size = re.fullmatch("([1-9][0-9]*)x([1-9][0-9]*)", image_size or "")
+    if image_size and not size:
         raise SkelbenchError(f"--image-size {image_size} is not WIDTHxHEIGHT; write for instance 1920x1080")
-    image = (sides[0], sides[1]) if image_size else None
+    image = (int(size[1]), int(size[2])) if size else None
     options = ImportOptions(topology, up, units, scale_2d, max_bodies, fps, fields, clip_seconds, image)
     root = data_root or roots.data_root()
     with late_progress(f"import {name}", "clips") as progress:

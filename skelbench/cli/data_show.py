@@ -23,7 +23,6 @@ def show_clip(
     output: Annotated[Path | None, typer.Option("-o", "--output", help=OUTPUT, show_default="NAME-CLIP.gif")] = None,
     view: Annotated[str | None, typer.Option("--view", metavar="METHOD", help=VIEW)] = None,
     tokens: Annotated[int | None, typer.Option(help="With --view: 8, 15 or 30.", show_default="the method's")] = None,
-    step: Annotated[int, typer.Option(min=0, help="With --view: training step.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="With --view: random seed.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=SETTING)] = None,
     data_root: DataRoot = None,
@@ -36,8 +35,8 @@ def show_clip(
         raise SkelbenchError(f"-o {output}: end the name in .gif, .png or .html, which says what kind of picture it is")
     if view is not None and output is not None and output.suffix.lower() != ".png":
         raise SkelbenchError(f"-o {output}: --view METHOD is drawn as a film strip; end the name in .png")
-    if view is None and (tokens is not None or set_ or step or seed):
-        raise SkelbenchError("--tokens, --step, --seed and --set say what a method sees; name it with --view METHOD")
+    if view is None and (tokens is not None or set_ or seed):
+        raise SkelbenchError("--tokens, --seed and --set say what a method sees; name it with --view METHOD")
     if view is None:
         store = open_store(dataset, data_root)
         number = find_clip(store, clip)
@@ -52,7 +51,7 @@ def show_clip(
         request = Request(method=view, dataset=dataset, tokens=tokens, seed=seed, sets=parse_sets(set_ or []))
         resolved = resolve(request, get_host(), data_root or roots.data_root(), "cpu")
         number = find_clip(resolved.store, clip)
-        scene = view_scene(resolved.store, number, resolved.spec, step)
+        scene = view_scene(resolved.store, number, resolved.spec)
     output = output or Path(f"{dataset}-{number}-{view}.png" if view else f"{dataset}-{number}.gif")
     check_place(output)
     kind = output.suffix.lower()

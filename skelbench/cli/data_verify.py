@@ -15,10 +15,9 @@ STYLES = {"ok": "green", "look": "yellow", "wrong": "bold red"}
 
 _KNOWN = "Published counts to compare with: ntu60, ntu120, pku1, pku2 or other (none)."
 Known = Annotated[str | None, typer.Option("--as", metavar="NAME", help=_KNOWN, show_default="by clip names")]
-Bones = Annotated[bool, typer.Option("--bones", help="Also list length and variation of every bone.")]
 
 
-def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_root: DataRoot = None) -> None:
+def verify_data(dataset: Name, known: Known = None, data_root: DataRoot = None) -> None:
     """Check a dataset: counts, splits, checksums, values, bone lengths, and which way is up and left.
 
     Exit code: 0 nothing is wrong, 3 a check failed.
@@ -26,7 +25,7 @@ def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_r
     from skelbench.core.console import make_table, out, progress, styled
     from skelbench.core.text import plain
     from skelbench.data.anatomy import measure
-    from skelbench.data.verify import bone_rows, recognize, verify
+    from skelbench.data.verify import recognize, verify
 
     store = open_store(dataset, data_root)
     kind = recognize(store, known)
@@ -47,8 +46,6 @@ def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_r
             together.setdefault((check.state, check.advice), []).append(check.name)
     for (state, advice), problems in together.items():
         out.print(styled((state, STYLES[state]), f" {plain('; '.join(problems))}: {plain(advice)}"))
-    if bones and body is not None:
-        out.print(make_table(("bone to its parent", "median length", "varies within a clip"), bone_rows(store, body)))
     wrong, looks = (sum(check.state == state for check in checks) for state in ("wrong", "look"))
     if wrong:
         out.print(f"{wrong} of {len(checks)} checks failed", style="bold red")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli.options import CHECKPOINT, DataRoot, Device, Force, Results, kind_of_picture
-from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.cli.tables import format_of
+from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def invariance(
     records = _records(runs, "invariance", {"clips": clips}, measure, force)
     data = next(iter(runs.values())).spec.data
     _show(partial(tables.invariance, points=format_ != "terminal"), records, format_)
-    _draw(figures.invariance, records, f"{data.title} {data.split}", runs, output)
+    _draw(partial(figures.invariance, runs=runs), records, f"{data.title} {data.split}", runs, output)
 
 
 @app.command()
@@ -188,10 +189,7 @@ def _session(
     format_: str, output: Path | None, results: Path | None, data_root: Path | None, device: str | None = None
 ) -> Session:
     """Check the options of the output before any work, then open a session."""
-    from skelbench.reporting.render import FORMATS
-
-    if format_ not in FORMATS:
-        raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
+    format_of(format_, None)
     if output is not None:
         kind_of_picture(output)
     return open_session(results, data_root, device)
@@ -259,11 +257,10 @@ def _ratios(text: str) -> list[float]:
 def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[DataSpec, ClipStore, Grid]:
     """Dataset, its clips and a token grid of the paper, without a run."""
     from skelbench.core.spec import DataSpec
+    from skelbench.pipeline.request import token_grid
     from skelbench.pipeline.resolve import data_of, open_dataset
-    from skelbench.views.skeleton.grid import BUDGETS, Grid
+    from skelbench.views.skeleton.grid import Grid
 
-    if tokens not in BUDGETS:
-        raise SkelbenchError(f"--tokens {tokens}: the token grids are 8, 15 and 30")
     store = open_dataset(dataset, session.host, session.data_root)
     data = data_of(DataSpec(), store, dataset, store.split(split).name)
-    return data, store, Grid(*BUDGETS[tokens], store.topology.num_joints)
+    return data, store, Grid(*token_grid(tokens).values(), store.topology.num_joints)

@@ -12,10 +12,10 @@ PANELS = {
     "Columns": "columns significance against best-on-test",
     "Data": "suite dataset split tokens clip-length patch clip",
     "Method": "preset encoder native init-from config set view",
-    "Budget": "trials epochs budget batch-size seed seeds precision step",
+    "Budget": "trials epochs budget batch-size seed seeds precision",
     "Evaluation": "probe protocol stream fusion weights readout bodies-pool min-confidence ratio masks clips",
     "File": "topology up units scale-2d max-bodies fps image-size clip-seconds label-fields",
-    "Output": "name format output wide notes dpi skeletons recount dry-run show table save-toml json observe force",
+    "Output": "name format output wide notes dpi skeletons dry-run show table save-toml json observe force",
     "Machine": "jobs on device results data-root",
 }
 """Panel -> its options, in the order of the help text. An option with a panel of its own keeps that panel."""
@@ -70,7 +70,7 @@ EXAMPLES = {
     "diagnose per-class": ("diagnose per-class slim mamp", "diagnose per-class 3 7 --protocol knn"),
     "runs list": ("runs list", "runs list --method slim --sort -accuracy"),
     "runs show": ("runs show slim", "runs show 7 --json"),
-    "runs diff": ("runs diff 3 7", "runs diff slim mamp --json"),
+    "runs diff": ("runs diff 3 7",),
     "runs tag": ("runs tag slim paper", "runs tag slim paper --remove"),
     "runs rm": ("runs rm 7", "runs rm 7 8 9"),
     "runs export": ("runs export slim mamp -o runs.zip", "runs export 7 -o run.zip --weights"),

@@ -64,7 +64,7 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def issue(**typed: Any) -> Any:
-        values = {name: value for name, value in typed.items() if _is_given(value)}
+        values = {name: value for name, value in typed.items() if value is not False and value not in (None, [], ())}
         requests = {
             name: model(**{field: values[field] for field in model.model_fields if field in values})
             for name, model in models.items()
@@ -74,10 +74,6 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
     issue.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     issue.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return issue
-
-
-def _is_given(value: Any) -> bool:
-    return value is not None and value is not False and value not in ([], ())
 
 
 def is_there(place: Path | None) -> Path | None:
@@ -122,22 +118,13 @@ def numbers_of(option: str, text: str, example: str) -> list[int]:
         raise SkelbenchError(f"{option} {text!r} is not a list of whole numbers; write {option} {example}") from error
 
 
-PICTURES = ("png", "svg", "pdf")
-
-
-def kind_of_picture(output: Path, format_: str | None = None) -> str:
-    """``png``, ``svg`` or ``pdf``, by ``format_`` or the name of ``output``; refuses a place where none can be."""
-    from skelbench.core.errors import did_you_mean
-
-    if format_ is not None and format_ not in PICTURES:
-        raise SkelbenchError(did_you_mean(format_, PICTURES, "format"))
+def kind_of_picture(output: Path) -> str:
+    """``png``, ``svg`` or ``pdf``, by the name of ``output``; refuses a place where none can be."""
     suffix = output.suffix.lower().removeprefix(".")
-    if format_ is None and suffix not in PICTURES:
+    if suffix not in ("png", "svg", "pdf"):
         raise SkelbenchError(f"-o {output}: end the name in .png, .svg or .pdf, which says what kind it is")
-    if format_ is not None and suffix in PICTURES and suffix != format_:
-        raise SkelbenchError(f"-o {output} and --format {format_} contradict each other; leave one of them out")
     check_place(output)
-    return format_ or suffix
+    return suffix
 
 
 def check_place(output: Path) -> None:

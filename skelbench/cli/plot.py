@@ -12,8 +12,7 @@ from skelbench.cli.plugins import list_plugins
 from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.filters import Filters
 
-OUTPUT = "Picture to write."
-FORMAT = "Format: png, svg or pdf."
+OUTPUT = "Picture to write: png, svg or pdf."
 RUNS = "Only this run. Repeatable. Figures confusion, map and retrieval also accept a checkpoint: RUN@50."
 SETTING = "Change a setting of the figure (see `skelbench plugins info FIGURE`). Repeatable."
 
@@ -23,7 +22,6 @@ def plot(
     filters: Filters,
     figure: Annotated[str | None, typer.Argument(help="Name of the figure; without it, list all figures.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help=OUTPUT, show_default="FIGURE.png")] = None,
-    format_: Annotated[str | None, typer.Option("--format", help=FORMAT, show_default="by the name of -o")] = None,
     all_: All = False,
     run: Annotated[list[str] | None, typer.Option(metavar="RUN", help=RUNS)] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=SETTING)] = None,
@@ -43,8 +41,8 @@ def plot(
     host = get_host()
     descriptor = host.get("figures", figure)
     assert isinstance(descriptor, FigureSpec)
-    output = output or Path(f"{figure.replace(':', '-')}.{format_ or 'png'}")
-    kind = kind_of_picture(output, format_)
+    output = output or Path(f"{figure.replace(':', '-')}.png")
+    kind = kind_of_picture(output)
     from skelbench.cli.tables import say_left_out
     from skelbench.core.console import out, progress
     from skelbench.records.store import ResultStore

@@ -17,25 +17,16 @@ from skelbench.core.text import plain
 from skelbench.plugin.descriptors import KINDS, ComponentSpec, EncoderSpec
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
+from skelbench.testing.scaffold.plan import USE
 
 RUN_IT = {
-    "methods": "run {} --tokens 8",
-    "encoders": "run skeletonclr --encoder {}",
-    "datasets": "run slim --tokens 8 --dataset {}",
-    "protocols": "eval RUN --protocol {}",
-    "targets": "run slim --set target={}",
-    "tables": "compare --table {}",
-    "figures": "plot {}",
-    "studies": "study {}",
-    "suites": "suite run METHOD --suite {}",
-    "optimizers": "run slim --set optimizer={}",
-    "schedules": "run slim --set schedule={}",
-    "topologies": "data import FILE --topology {}",
-    "observers": "run slim --observe {}",
-    "engines": "study token-budget --on {}",
-    "sources": "data fetch {}",
+    **USE,
+    "study": "skelbench study {name}{found}",
+    "suite": "skelbench suite run METHOD --suite {name}{found}",
+    "engine": "skelbench study token-budget --on {name}{found}",
+    "source": "skelbench data fetch {name}{found}",
 }
-"""Kind -> a command that uses an entry."""
+"""Kind -> a command that uses an entry; ``found`` is the option by which the command finds its file."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -112,9 +103,9 @@ def _show_entry(host: Host, entry: Entry) -> None:
     about = entry.descriptor
     plugin = entry.plugin
     first_stage = getattr(about, "stage", None)
-    usage = f"skelbench {RUN_IT[entry.kind].format(about.name)}" if entry.kind in RUN_IT else ""
-    usage += " --init-from RUN" * bool(first_stage and not first_stage.alone)
-    usage += f" --plugin {plugin.source}" * bool(usage and plugin.source_hash)
+    found = " --init-from RUN" * bool(first_stage and not first_stage.alone)
+    found += f" --plugin {plugin.source}" * bool(plugin.source_hash)
+    usage = RUN_IT.get(SINGULAR[entry.kind], "").format(name=about.name, found=found)
     print_facts(
         [
             ("summary", about.summary),

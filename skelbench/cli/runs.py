@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Mapping
@@ -80,7 +79,6 @@ def remove(
 def diff(
     first: Annotated[str, typer.Argument(help=RUN)],
     second: Annotated[str, typer.Argument(help=RUN)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     results: ReadResults = None,
 ) -> None:
     """Show the settings in which two runs differ, and the test accuracies of both."""
@@ -93,10 +91,6 @@ def diff(
     for place, run in enumerate(runs):
         for record in filter(itemgetter("standard"), run.records()):
             accuracy.setdefault(record["spec"]["protocol"], [None, None])[place] = record["metrics"]["accuracy"]
-    if as_json:
-        facts = {"runs": [run.name for run in runs], "settings": changed, "accuracy": accuracy}
-        out.print(json.dumps(facts, indent=2), soft_wrap=True)
-        return
     rows = [(key, *map(short, values)) for key, values in changed.items()] or [("settings", "the same", "the same")]
     rows += [(name, *("" if x is None else f"{x:.1%}" for x in values)) for name, values in accuracy.items()]
     out.print(make_table(("", *(f"{run.title} {run.spec.id}" for run in runs)), rows))

@@ -131,7 +131,7 @@ def study(
         if length := trial.resolved.length:
             err.print(f"{trial.method}, {trial.resolved.spec.tokens} tokens: {length.sentence}", soft_wrap=True)
     if dry_run:
-        show_trials(chosen, states, session, at_once)
+        show_trials(chosen, states, session, at_once, threads)
         return
     if table:
         _table(chosen, trials, session, protocols)
@@ -159,12 +159,18 @@ def _list(host: Host) -> None:
     out.print("skelbench study NAME --dry-run lists the trials of one; --show prints it as a file to start from")
 
 
-def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int) -> None:
-    """Print the trials with their costs; a few steps of each setting are timed, nothing is written."""
+def show_trials(
+    study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int, threads: int | None
+) -> None:
+    """Print the trials with their costs; a few steps of each setting are timed with ``threads``, nothing is written."""
+    import torch
+
     from skelbench.core.console import duration, make_table, out
     from skelbench.evaluation.cost import BODIES
     from skelbench.pipeline.studies.trials import prices
 
+    if threads is not None:
+        torch.set_num_threads(threads)  # as many as the trials will have
     open_trials = [trial for trial, state in states if not state.done]
     settings = {trial.setting for trial, _ in states}
     with session.progress(total=len(settings), label="cost and time", unit="settings") as report:

@@ -92,8 +92,6 @@ def run(
             "tokens": (int(one(str(tokens) if tokens else None, numbers, "number of temporal tokens")),),
         },
     )
-    import torch
-
     from skelbench.api.evaluations import evaluate_runs
     from skelbench.cli.study import conclude, show_trials
     from skelbench.pipeline.session import open_session
@@ -114,9 +112,7 @@ def run(
     states = [(trial, status(trial, session, first_protocols)) for trial in trials]
     at_once, threads = processes(session.device, jobs)
     if dry_run:
-        if threads is not None:
-            torch.set_num_threads(threads)  # as many as the trials will have
-        show_trials(study, states, session, at_once)
+        show_trials(study, states, session, at_once, threads)
         return
     engine = Local(StudyContext(study.name, session, first_protocols), ResourceRequest(jobs=at_once))
     failures = work_through(states, engine, at_once, threads)

@@ -84,7 +84,7 @@ def tune(
 
 def _announce(tunings: Sequence[Tuning]) -> None:
     """Print the ranges of the settings, and the held-out subjects."""
-    from skelbench.core.console import err, make_table, out
+    from skelbench.core.console import make_table, out
     from skelbench.core.text import plain
 
     rows = [
@@ -103,19 +103,9 @@ def _announce(tunings: Sequence[Tuning]) -> None:
     out.print(make_table(("method", "setting", "default", "drawn from", "evenly in its"), rows, how))
     for sentence in dict.fromkeys(tuning.held.sentence for tuning in tunings):
         out.print(plain(sentence), soft_wrap=True)
-    if longer := max(
-        (tuning.default.clips for tuning in tunings if tuning.default.clips > 1.5 * query.clips), default=0
-    ):
-        err.print(
-            f"note: a trial sees {query.clips:,} clips; the final runs see up to {longer:,}. The best settings of a "
-            "short schedule may not be the best of a longer one",
-            soft_wrap=True,
-        )
 
 
 def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
-    import torch
-
     from skelbench.cli.study import show_trials
     from skelbench.core.console import out
     from skelbench.pipeline.studies.runner import processes
@@ -125,9 +115,7 @@ def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> N
     query = tunings[0].asked
     states = [(trial, status(trial, session, [query.probe])) for trial in draw(tunings, session)]
     at_once, threads = processes(session.device, jobs)
-    if threads is not None:
-        torch.set_num_threads(threads)
-    show_trials(query.study([{"method": tunings[0].method}], [query.seed]), states, session, at_once)
+    show_trials(query.study([{"method": tunings[0].method}], [query.seed]), states, session, at_once, threads)
     spec = tunings[0].default.resolved.spec
     fresh = ", ".join(map(str, query.fresh))
     out.print(

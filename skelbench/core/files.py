@@ -35,7 +35,10 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     After a failure the temporary file is removed, and the old content of ``path`` stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(path)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):  # of processes that were killed
+        with suppress(OSError):  # removed meanwhile, or of another user
+            if time.time() - leftover.stat().st_mtime > ABANDONED_SECONDS:
+                leftover.unlink()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with naming(path), os.fdopen(handle, "wb") as file:
@@ -49,14 +52,6 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _sweep(path: Path) -> None:
-    """Remove temporary files of processes that were killed while they wrote ``path``."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
-        with suppress(OSError):  # removed meanwhile, or of another user
-            if time.time() - leftover.stat().st_mtime > ABANDONED_SECONDS:
-                leftover.unlink()
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:

@@ -236,10 +236,3 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
     advice = f"not rigid: {named}; {reason}"
     otherwise: State = "look" if one_side else "wrong"
     return _judge("bones are rigid", not loose, value, f"up to {MOST_SPREAD:.0%}", advice, otherwise)
-
-
-def bone_rows(store: ClipStore, body: Anatomy) -> list[tuple[str, str, str]]:
-    """Joint, median length of the bone to its parent, its variation within a clip: for every bone."""
-    topology = store.topology
-    unit = "" if store.meta.dimensions == 2 else " m"
-    return [(topology.joints[j], f"{body.bone_J[j]:.3f}{unit}", f"{body.spread_J[j]:.0%}") for j in topology.order[1:]]

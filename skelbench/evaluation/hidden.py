@@ -19,6 +19,11 @@ from skelbench.views.view import View
 
 Hiding = Literal["replace-tokens", "drop-tokens", "drop-lines", ""]
 """Way in which an encoder learned to work without tokens: mask token, dropped tokens or joints; "" = it did not."""
+CANNOT = (
+    "this encoder was trained with neither a mask token nor skipped tokens, so that it cannot receive which joints are "
+    "missing; fill them in instead (parent-fill or zero-fill, as in --protocol missing-representation)"
+)
+"""Error message for an encoder that cannot work without tokens."""
 
 
 def hidden_tokens(view: View, patch: int, min_confidence: float = 0.0) -> Tensor | None:
@@ -69,7 +74,7 @@ def encode(
     if hidden_RN is None:
         return encoder(view, **options)
     if not hiding:
-        raise SkelbenchError(cannot())
+        raise SkelbenchError(CANNOT)
     if hiding == "replace-tokens":
         return encoder(view, mask_RN=hidden_RN, **options)
     times, kept_R = view.x_RTJC.shape[1] // patch, (~hidden_RN).sum(1)
@@ -87,14 +92,6 @@ def encode(
         raise SkelbenchError("this encoder reads bodies together and cannot leave out other tokens of each of them")
     order_R = torch.cat([rows_K for rows_K, _ in parts]).argsort()
     return _together([encoded for _, encoded in parts], order_R)
-
-
-def cannot() -> str:
-    """Error message for an encoder that cannot work without tokens."""
-    return (
-        "this encoder was trained with neither a mask token nor skipped tokens, so that it cannot receive which "
-        "joints are missing; fill them in instead (parent-fill or zero-fill, as in --protocol missing-representation)"
-    )
 
 
 def can_hide_tokens(hiding: Hiding) -> bool:

@@ -16,7 +16,7 @@ from pydantic import Field
 from skelbench.core.component import Share
 from skelbench.core.hashing import derive_seed
 from skelbench.evaluation.downstream import Downstream, EncoderProtocol
-from skelbench.evaluation.hidden import cannot
+from skelbench.evaluation.hidden import CANNOT
 from skelbench.evaluation.linear import Linear
 from skelbench.evaluation.protocol import Measure, Progress, ProtocolResult, advances
 from skelbench.plugin import ProtocolSpec, hookimpl
@@ -92,7 +92,7 @@ class DegradedLinear(EncoderProtocol, Linear):
             row: dict[str, Any] = {"condition": title_of(step, joints), "name": name_of(step)}
             if step not in able:
                 cannot_be.append(row["condition"])
-                rows.append(row | {"accuracy": None, "cannot": cannot()})
+                rows.append(row | {"accuracy": None, "cannot": CANNOT})
                 continue
             scores = []
             for draw in self.draws:
@@ -107,7 +107,7 @@ class DegradedLinear(EncoderProtocol, Linear):
             rows.append(row | own | {"draws": (outcomes["predicted"] == outcomes["labels"]).mean(1).tolist()})
         notes = [*result.notes]
         if cannot_be:
-            notes.append(f"{', '.join(cannot_be)}: cannot be measured; {cannot()}")
+            notes.append(f"{', '.join(cannot_be)}: cannot be measured; {CANNOT}")
         if able:
             notes.append(
                 "degraded test clips: the probe of clean training clips, means over draws of the corruption (seeds "

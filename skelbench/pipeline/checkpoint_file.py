@@ -143,12 +143,13 @@ def import_weights(
     method = build_method(spec, session.host, resolved.store.topology)
     complete = fit(method, imported.weights, str(checkpoint.path))
     session.results.prepare()
+    rest = "decoder" if "decoder" in method.roles.values() else "heads"
     facts = {
         "file": checkpoint.path.name,
         "sha256": checkpoint.sha256,
         "epoch": checkpoint.epoch,
         "tensors": len(checkpoint.state),
-        "read": f"encoder and {_rest(method)}" if complete else "encoder alone",
+        "read": f"encoder and {rest}" if complete else "encoder alone",
         "settings": dict(imported.settings),
         "left_out": list(imported.leftover),
     }
@@ -164,7 +165,3 @@ def import_weights(
             unknown = {"clips_seen": None, "train_seconds": None}
             run.update(outcome="done", imported=facts, steps=0, finished=time.time(), **unknown)
     return run
-
-
-def _rest(method: Method) -> str:
-    return "decoder" if "decoder" in method.roles.values() else "heads"

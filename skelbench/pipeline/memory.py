@@ -26,10 +26,6 @@ class MemorySaving:
     recompute: bool
     accumulate: int
 
-    @classmethod
-    def of(cls, trainer: Trainer) -> MemorySaving:
-        return cls(trainer.recompute, trainer.micro_batches)
-
     @property
     def settings(self) -> list[str]:
         """Settings that give this saving, as the user could type them."""
@@ -64,7 +60,7 @@ def next_saving(trainer: Trainer) -> MemorySaving | None:
 
 def memory_record(trainer: Trainer) -> dict[str, object]:
     """Fields of run.json for a run that saves memory."""
-    saving = MemorySaving.of(trainer)
+    saving = MemorySaving(trainer.recompute, trainer.micro_batches)
     return {"memory": asdict(saving)} if saving.settings else {}
 
 

@@ -53,18 +53,15 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
         locked.append(run)
         if force:
             clear(run, **facts)
-        return run.path, run.outcome == "done" and not _lacks_weights(resolved, run)
+        # A baseline may be added without its weights, which follow from its seed.
+        lacks_weights = not resolved.method.trains and FIELD in run.info and not run.encoder().exists()
+        return run.path, run.outcome == "done" and not lacks_weights
 
     check_parent(resolved.method, resolved.spec, resolved.setting)
     with ExitStack() as stack:  # the first process makes and locks the directory, the others join it
         path, finished = distributed.first(opened)
         run = locked[0] if locked else RunDir(path)
         return run if finished else _train(session, resolved, run)
-
-
-def _lacks_weights(resolved: Resolved, run: RunDir) -> bool:
-    """Whether it is a baseline that was added without its weights, which follow from its seed."""
-    return not resolved.method.trains and FIELD in run.info and not run.encoder().exists()
 
 
 def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:

@@ -179,6 +179,8 @@ class TableSpec(Descriptor):
     """Beginning of the names of the protocols that fill it: ``linear``; "" = any."""
     counts: bool = False
     """Whether it counts models of every method first, which is slow: a page of all tables skips it."""
+    reference: bool = False
+    """Whether it has a column ``setting``, which tells the runs of ``--reference`` from others."""
 
 
 @dataclass(frozen=True, kw_only=True)

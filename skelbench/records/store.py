@@ -47,11 +47,6 @@ def default_root() -> Path:
     return said("results") or Path("results")
 
 
-def _other_budget(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the same run is now requested with another budget, or with the same budget in another form."""
-    return before != now and any(key.startswith("budget ") for key in (*before, *now))
-
-
 class ResultStore:
     """All runs below one directory."""
 
@@ -190,10 +185,11 @@ class ResultStore:
         with run.damage():
             if run.spec.model_dump(mode="json") != spec.model_dump(mode="json"):
                 raise ValueError("its spec does not match its id")
-        if run.info["modified"] and not modified:  # requested by the preset and variant that the run equals
+        before = run.info["modified"]
+        if before and not modified:  # requested by the preset and variant that the run equals
             run.update(preset=preset, variant=variant, modified={})
-        elif _other_budget(run.info["modified"], modified):
-            # Rows over seeds differ by these words, and another seed may have been requested otherwise.
+        elif before != modified and any(key.startswith("budget ") for key in (*before, *modified)):
+            # Another budget, or another form of it: rows over seeds differ by these words.
             run.update("budget", modified=dict(modified), **{k: facts[k] for k in ("budget",) if k in facts})
         if setting != run.info.get("setting", "shared") and not modified:
             run.update(setting=setting)  # settings typed one by one that equal the method's published setting

@@ -189,7 +189,9 @@ def _expanded(layout: Layout, inputs: TableInputs | None) -> Iterator[Column]:
         yield column.column if isinstance(column, Measure) else column
         if inputs and isinstance(column, Measure) and column.predicted:
             if inputs.against and layout.against:
-                yield from significance.against_columns(inputs.host.spelling(inputs.against))
+                title = inputs.host.spelling(inputs.against)
+                yield Column("against", f"Over {title}", "+.1f", beside=("pm", "interval"), asked=True)
+                yield Column("against_p", f"p over {title} (Holm)", ".2g", asked=True)
             if inputs.significance:
                 yield from significance.RANKS if layout.ranks else (significance.letters_of(column.key),)
 
@@ -216,7 +218,7 @@ def _compared(
         for block in blocks:
             rows = [(row, runs) for row, runs in block if runs is not None]
             significance.mark_against(rows, inputs.against, inputs.store)
-        yield significance.how_against(inputs.host.spelling(inputs.against))
+        yield significance.AGAINST.format(inputs.host.spelling(inputs.against))
 
 
 def _significant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skelbench.core.hashing import digest
@@ -25,26 +25,22 @@ class Controls:
         # Old untrained baselines lack the version of the skeleton: they count only if there is no other.
         for run in sorted(finished, key=lambda run: not run.spec.components):
             kind = run.about["method"]
-            self._found[kind].setdefault(_SHAPES[kind](run.spec), run)
+            self._found[kind].setdefault(_shape(kind, run.spec), run)
 
     def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
         """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the one
         on the same data and clip length. None where there is none, and for a control itself."""
         if not self._found[kind] or spec.method in (CONTROLS if kind == "untrained" else ("raw",)):
             return None
-        return self._found[kind].get(_SHAPES[kind](spec))
+        return self._found[kind].get(_shape(kind, spec))
 
 
-def _shape(spec: RunSpec) -> str:
+def _shape(kind: str, spec: RunSpec) -> str:
+    """Hash of the settings that a run shares with its control of this kind."""
+    if kind == "raw":
+        return digest([spec.data.model_dump(mode="json"), spec.grid.frames], 24)
     fields = spec.model_dump(mode="json", include={*twin_fields(spec)})
     return digest([fields, spec.train.precision], 24)
-
-
-def _raw_shape(spec: RunSpec) -> str:
-    return digest([spec.data.model_dump(mode="json"), spec.grid.frames], 24)
-
-
-_SHAPES: Mapping[str, Callable[[RunSpec], str]] = {"untrained": _shape, "raw": _raw_shape}
 
 
 def question(record: Mapping[str, Any], seed: bool = True) -> str:

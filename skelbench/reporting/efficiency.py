@@ -111,7 +111,7 @@ LAYOUT = builder.Layout(
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "accuracy against pre-training FLOPs, clips per second, latency, memory and parameters"
-    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear")]
+    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear", reference=True)]
 
 
 def table(inputs: TableInputs) -> Table:

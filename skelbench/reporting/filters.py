@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from skelbench.plugin.host import Host
     from skelbench.records.run_dir import ReadRun
 
-_CALLED = {"dataset": "dataset", "method": "method", "protocol": "protocol", "preset": "preset", "tag": "tag"}
 _COLUMNS = {"dataset": "dataset", "method": "title", "protocol": "protocol", "preset": "preset", "tag": "tags"}
 """Column of the frame of evaluations by kind."""
 
@@ -38,14 +37,14 @@ class Filters(Arguments):
     @property
     def wanted(self) -> dict[str, tuple[str, ...]]:
         """Names by kind, of the kinds that do not take all."""
-        return {kind: names for kind in _CALLED if (names := getattr(self, kind))}
+        return {kind: names for kind in _COLUMNS if (names := getattr(self, kind))}
 
     def __bool__(self) -> bool:
         return bool(self.wanted)
 
     def __str__(self) -> str:
         """``method slim or mamp, preset small``."""
-        return ", ".join(f"{_CALLED[kind]} {' or '.join(names)}" for kind, names in self.wanted.items())
+        return ", ".join(f"{kind} {' or '.join(names)}" for kind, names in self.wanted.items())
 
     def takes(self, **facts: str | Collection[str]) -> bool:
         """Whether a row with these facts is wanted; ``tag`` is a collection, kinds that are not given do not count.
@@ -79,7 +78,7 @@ class Filters(Arguments):
         """Reject a filter by a kind that the rows of table ``name``, which have ``kinds``, cannot be chosen by."""
         for kind in self.wanted:
             if kind not in kinds:
-                raise SkelbenchError(f"table {name} does not say a row's {_CALLED[kind]}; leave --{kind} out")
+                raise SkelbenchError(f"table {name} does not say a row's {kind}; leave --{kind} out")
 
     def check(self, runs: Sequence[ReadRun], host: Host) -> None:
         """Reject a name that neither ``runs`` nor plugins know; the error has the nearest known name."""
@@ -107,7 +106,7 @@ class Filters(Arguments):
             present = set(values[kind]())
             hint = "no run has one yet: skelbench runs tag RUN TAG" if kind == "tag" and not present else ""
             if unknown := [name for name in names if name not in present]:
-                raise SkelbenchError(did_you_mean(unknown[0], present, _CALLED[kind], hint))
+                raise SkelbenchError(did_you_mean(unknown[0], present, kind, hint))
 
 
 def _names(kind: str, value: str | Collection[str]) -> set[str]:

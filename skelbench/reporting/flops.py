@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 
 DENSE = "30x25"
 SCOPE = (
-    f"GFLOPs of a clip with {BODIES} bodies. Vs 30x25: cost of 30x25 / cost of the row. Train encoder: one forward "
-    "pass of one view; train decoder: forward, all views; whole step: all views, teacher, heads, forward and backward."
+    f"GFLOPs of a clip with {BODIES} bodies. Vs 30x25: cost of 30x25 / cost of the row. Train encoder: forward, one "
+    "view; train decoder: forward, all views; whole step: all modules and views, forward and backward."
 )
 MORE = "Shown: methods with published costs, at 30, 15 and 8 temporal tokens. All methods and grids: --all."
 SCOPE_DETAIL = (
-    f"All columns: GFLOPs of a clip with {BODIES} bodies. Inference: the encoder on all tokens. Student encoder: "
-    "forward, one view, masked (visible: tokens that it sees). Decoder, target / auxiliary (EMA teachers among them) "
-    "and heads of student and teacher: forward, all views of a step. Whole step: all views and modules, forward and "
-    "backward, mean over the phases of a training, with full queues of keys. Published figures are of one view."
+    f"GFLOPs of a clip with {BODIES} bodies. Inference: the encoder on all tokens. Student encoder: forward, one view, "
+    "visible tokens. Decoder, target / auxiliary and heads: forward, all views. Whole step: all modules and views, "
+    "forward and backward. Published figures are of one view."
 )
 _FOOTNOTES = {
     "published": "not counted here: published figures only",
@@ -135,23 +134,20 @@ def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[
     every = flops_grids(inputs.host)
     grids = [pair for pair in every if inputs.filters.takes(method=pair[0].name)]
     if _only_published(inputs):
-        printed = {slug(row["method"]) for row in chain(*published.tables(inputs.host).values()) if _is_cost(row)}
+        every_figure = chain(*published.tables(inputs.host).values())
+        printed = {slug(row["method"]) for row in every_figure if row["metric"] == "encoder_gflops"}
         budgets = [*BUDGETS.values()]
         grids = [(method, grid) for method, grid in grids if slug(method.name) in printed]
         grids = [pair for pair in grids if not shares or (pair[1].frames, pair[1].patch) in budgets]
     elif shares:
         grids = with_reference(every, grids)
     with inputs.track(total=len(grids), label="counting cost", unit="rows") as report:
-        yield from kept_rows(inputs.host, grids, again=inputs.recount, report=report)
+        yield from kept_rows(inputs.host, grids, report=report)
 
 
 def _only_published(inputs: TableInputs) -> bool:
     """Whether only methods with published costs are shown: neither ``--method`` nor ``--all`` is given."""
     return inputs.exact_only and not inputs.filters.method
-
-
-def _is_cost(row: published.Figure) -> bool:
-    return (row["protocol"], row["metric"]) == ("inference", "encoder_gflops")
 
 
 def build(costs: Iterable[CostRow], host: Host) -> Table:

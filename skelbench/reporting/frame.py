@@ -121,7 +121,9 @@ class _Shared:
         self.read = reader()
         controls = Controls(runs)
         self.control = cache(lambda kind, run: controls.of(kind, run.spec))
-        self.asked = cache(lambda run, seed: {_asked(record, seed): record for record in run.records()})
+        self.asked = cache(
+            lambda run, seed: {(question(r, seed), *r["spec"].get("partners", ())): r for r in run.records()}
+        )
         self.costs = {run: if_whole(run.cost) for run in runs}
         costed = [(run.spec, cost) for run, cost in self.costs.items() if cost]
         self.joints = {spec.data.fingerprint: cost["grid"].split(" x ")[1] for spec, cost in costed}
@@ -218,10 +220,6 @@ def _fused(run: ReadRun, partner: ReadRun, epoch: str) -> str:
     named = ", ".join(value for name, value in differences.items() if value and name != "method")
     text = f"with {partner.title}{epoch and f'@{epoch}'}{named and f' ({named})'}"
     return text if differences or epoch else ""
-
-
-def _asked(record: Mapping[str, Any], seed: bool) -> tuple[str, ...]:
-    return question(record, seed), *record["spec"].get("partners", ())
 
 
 def _tests(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:

@@ -56,7 +56,7 @@ NOTES = (
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "every evaluated run: accuracy with interval, paired test against the untrained encoder, cost"
-    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear")]
+    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear", reference=True)]
 
 
 class Papers:

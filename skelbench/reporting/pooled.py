@@ -50,7 +50,7 @@ LAYOUT = Layout(
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "methods over all datasets and splits: interquartile mean, probability of improvement"
-    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear")]
+    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear", reference=True)]
 
 
 def table(inputs: TableInputs) -> Table:

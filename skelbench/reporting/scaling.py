@@ -59,7 +59,7 @@ LAYOUT = builder.Layout(
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "accuracy against clips seen and training FLOPs, for trainings of different length"
-    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear")]
+    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear", reference=True)]
 
 
 def table(inputs: TableInputs) -> Table:

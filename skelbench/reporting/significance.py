@@ -38,6 +38,11 @@ TESTS = (
     "Letters: paired tests of all pairs of a block (dataset, split, preset, ...) over the seeds that both have, the "
     "larger p of clips and subjects. Rank: by the accuracy as it is shown, ties share one."
 )
+AGAINST = (
+    "p over {}: Holm-adjusted over these differences alone, letters of --significance and of the report over all pairs "
+    "of rows."
+)
+"""Note on the differences to a method."""
 LIKE = (("tokens", "changed", "hardware"), ("tokens", "changed"), ("tokens",), ())
 """Columns to match a row with its row of ``--against``; the first tuple that leaves exactly one row is used."""
 
@@ -107,22 +112,6 @@ def _detectable(tests: Sequence[SeedsTest]) -> str:
 
 def _pairs(count: int) -> str:
     return "1 pair" if count == 1 else f"{count} pairs"
-
-
-def against_columns(title: str) -> tuple[Column, ...]:
-    """Columns of the differences to the method ``title``."""
-    return (
-        Column("against", f"Over {title}", "+.1f", beside=("pm", "interval"), asked=True),
-        Column("against_p", f"p over {title} (Holm)", ".2g", asked=True),
-    )
-
-
-def how_against(title: str) -> str:
-    """Note on the differences to the method ``title``."""
-    return (
-        f"p over {title}: Holm-adjusted over these differences alone, letters of --significance and of the report over "
-        "all pairs of rows."
-    )
 
 
 def mark_against(block: Sequence[tuple[dict[str, Any], DataFrame]], title: str, store: ResultStore) -> None:

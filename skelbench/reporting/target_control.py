@@ -40,9 +40,8 @@ CURVES = (
 )
 NOTE = (
     f"Start, end: means of the first {100 * START:.0f} % and last {100 * END:.0f} % of what was logged. Losses "
-    "have different units, and a cross-entropy cannot fall below the entropy of its target: compare the falls of "
-    "squared errors. Rank: effective rank of the branch's outputs at masked positions, 1 = one direction, at most "
-    "their number (coordinates: three per frame of a token); of encoder: of its pooled features, at the end."
+    "have different units: compare the falls of squared errors. Rank: effective rank of the outputs at masked "
+    "positions, 1 = one direction; of encoder: of its pooled features, at the end."
 )
 COLLAPSED = "a collapse was recorded in training, of these features or others: `--format json`, column `collapse`"
 

@@ -42,13 +42,11 @@ LAYOUT = builder.Layout(
     ),
     BLOCK,
     (
-        "Chosen on training subjects that were held out (on a split ~tune-camera or ~tune-setup with training cameras "
-        "or setups that were held out as well), from as many trials as stated, failed ones counted, of as many clips. "
-        "Default and tuned are then trained on all training clips with seeds that no trial had, and tested on the test "
-        "split, on which nothing was chosen.",
-        f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, "
-        "Holm-adjusted over the rows that compete; it speaks of these trained encoders, not of other pre-training "
-        "seeds.",
+        "Chosen on training subjects that were held out, from as many trials as stated, failed ones counted, of as "
+        "many clips. Default and tuned are then trained on all training clips with seeds that no trial had, and tested "
+        "on the test split, on which nothing was chosen.",
+        f"{INTERVALS} p: exact sign-flip test over test clips and over subjects, the larger of both, Holm-adjusted; it "
+        "speaks of these trained encoders, not of other pre-training seeds.",
         "Hours: training and probing of the trials; training winner and defaults again is not in them.",
     ),
     {
@@ -70,7 +68,7 @@ def skelbench_tables() -> list[TableSpec]:
 def table(inputs: TableInputs) -> Table:
     """The table of the wanted records of the results directory: p is adjusted over these."""
     takes, kinds = inputs.filters.takes, ("method", "dataset", "preset")
-    records = read_all(inputs.store)
+    records = [*read_all(inputs.store)]
     if records:
         inputs.filters.check_told("tuned", kinds)
     return build([record for record in records if takes(**{kind: getattr(record, kind) for kind in kinds})])

@@ -30,7 +30,6 @@ __all__ = [
     "Skipped",
     "Thing",
     "check",
-    "check_method",
     "find",
     "parametrize_with_checks",
     "run_checks",
@@ -50,9 +49,6 @@ def check(what: What, kind: str | None = None, *, only: Collection[str] = ()) ->
         SkelbenchError: nothing has this name, or no check does.
     """
     return [result for subject in find(what, kind) for result in subject.results(only=only)]
-
-
-check_method = partial(check, kind="methods")
 
 
 def parametrize_with_checks(whats: Iterable[What], *, kind: str | None = None) -> pytest.MarkDecorator:

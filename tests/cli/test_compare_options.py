@@ -94,4 +94,5 @@ def test_reference_runs_are_a_group_of_their_own(results, tmp_path, capsys, monk
     text = shown(capsys, "compare", "--reference", "--format", "csv")
     rows = {row["method"]: (row["setting"], row["preset"]) for row in csv.DictReader(text.splitlines())}
     assert rows == {"slim": ("shared", "small"), "mamp": ("shared", "small"), "gfp": ("reference", "small")}
-    fails(["compare", "--reference", "--table", "token-budget"], "table token-budget cannot show reference runs")
+    for table in ("token-budget", "flops"):
+        fails(["compare", "--reference", "--table", table], f"table {table} cannot show reference runs")

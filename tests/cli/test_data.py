@@ -55,7 +55,6 @@ def test_import_then_list_then_info(made, tmp_path, capsys):
     ({}, ["--name", "Two Words"], "cannot name a dataset"),
     ({}, ["--name", "synthetic"], "built-in dataset"),
     ({}, ["--name", "hive", "--label-fields", "label,correct"], "no array 'correct'"),
-    ({}, ["--name", "hive", "--label-fields", ","], "--label-fields names no field"),
 ])  # fmt: skip
 def test_what_cannot_be_imported_is_one_sentence_and_leaves_nothing(made, tmp_path, capsys, changed, options, said):
     assert main(["data", "import", made(**changed), *options]) == 2

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from skelbench.cli import plugins as plugins_command
-from skelbench.cli.main import main, split_globals
+from skelbench.cli.main import main
 from skelbench.core.errors import Interrupted, SkelbenchError
 from skelbench.core.signals import stop_requested
 from skelbench.plugin.host import Host
@@ -137,11 +137,6 @@ def test_every_error_is_one_line_with_its_exit_code(monkeypatch, capsys, error, 
     assert printed.startswith(said) and printed.count("\n") == 1 and "Traceback" not in printed
     assert main(["plugins", "--debug", "list"]) == code
     assert ("Traceback" in capsys.readouterr().err) != isinstance(error, KeyboardInterrupt)
-
-
-def test_global_options_are_found_before_two_dashes():
-    words = ["--debug", "run", "--plugin", "a.py", "slim", "--plugin=b.py", "--", "--debug"]
-    assert split_globals(words) == (["run", "slim", "--", "--debug"], True, ["a.py", "b.py"])
 
 
 # ---------------------------------------------------------------------------------------------------- plugins

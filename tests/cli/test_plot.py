@@ -35,11 +35,9 @@ def test_the_default_is_a_png_in_the_current_directory(here, results, capsys):
     [
         (["-o", "f.svg"], "f.svg", b"<?xml"),
         (["-o", "f.PDF"], "f.PDF", b"%PDF"),
-        (["--format", "svg"], "token-budget.svg", b"<?xml"),
-        (["-o", "figure", "--format", "pdf"], "figure", b"%PDF"),
     ],
 )
-def test_the_kind_is_said_by_the_name_or_the_format(here, results, arguments, name, start):
+def test_the_kind_is_said_by_the_name(here, results, arguments, name, start):
     assert main(["plot", "token-budget", *arguments]) == 0
     assert (here / name).read_bytes().startswith(start) and os.listdir(here) == [name]
 
@@ -74,8 +72,7 @@ def test_runs_that_are_left_out_are_counted(here, tmp_path, capsys):
     ("arguments", "said"),
     [
         (["tokenbudget"], "unknown figure 'tokenbudget'; did you mean 'token-budget'?"),
-        (["token-budget", "--format", "svgg"], "unknown format 'svgg'; did you mean 'svg'?"),
-        (["token-budget", "-o", "f.svg", "--format", "png"], "contradict each other"),
+        (["token-budget", "-o", "f.svgg"], "end the name in .png, .svg or .pdf"),
         (["token-budget", "-o", "no/f.png"], "there is no folder no"),
         (["token-budget", "--dpi", "1"], "--dpi"),
     ],

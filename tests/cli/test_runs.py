@@ -75,8 +75,6 @@ def test_a_training_without_evaluations_is_not_listed_as_done(made, shown):
 def test_two_runs_differ_in_settings_and_accuracies(made, shown):
     lines = [line.split() for line in shown("diff", "1", "3").splitlines()]
     assert ["seed", "0", "1"] in lines and ["linear", "50.0%", "75.0%"] in lines
-    found = json.loads(shown("diff", "1", "2", "--json"))
-    assert found["settings"]["method"] == ["slim", "mamp"] and found["accuracy"]["linear"] == [0.5, None]
     assert "the same" in shown("diff", "1", "1")
 
 

@@ -239,9 +239,6 @@ def test_the_variants_of_the_documentation(made, tmp_path):
     assert settings["wide-head"].method_config == {"temperature": 0.2, "projection": 512}
 
 
-# ---------------------------------------------------------------------------------------------------- twins
-
-
 # ---------------------------------------------------------------------------------------------------- targets
 @pytest.fixture
 def smooth(tmp_path):

@@ -378,7 +378,7 @@ FILES = {
     "empty": (damaged(lambda data: b""), "is empty"),
     "cut": (damaged(lambda data: data[: len(data) // 2]), "zip file.*download"),
     "table": (damaged(lambda data: b"joints,label\n1,2\n"), "save 3-D joints of one body as a ragged npz"),
-    "folder": (lambda path: path.mkdir(), "is a folder without clips of NW-UCLA"),
+    "folder": (lambda path: path.mkdir(), "is a folder without clips"),
     "raw zip": (lambda path: zipped(path, {"S001C001P001R001A001.skeleton": b"1\r\n"}), "is a zip without arrays"),
     "other h5": (lambda path: h5py.File(path, "w").close(), "has no datasets x and y"),
 }

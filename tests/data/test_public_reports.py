@@ -123,11 +123,9 @@ def test_total_frames_that_contradict_the_array(refused, make):
     entries = [make(COCO, i) for i in range(8)]
     keys = [key for key in ("keypoint", "keypoint_score") if key in entries[0]]
     swapped = [one | {key: one[key].swapaxes(0, 1) for key in keys} for one in entries]
-    refused(r"total_frames is 20, but keypoint has 1 frames of 20 bodies: axes are \[frames, bodies", swapped)
+    refused(r"total_frames is 20, but keypoint has 1 frames of 20 bodies: .* \[bodies, frames", swapped)
     padded = [one | {key: one[key].repeat(3, axis=1) for key in keys} for one in entries]
-    refused("total_frames is 20, but keypoint has 60 frames of 1 bodies: the rest may be padding", padded)
-    short = [one | {"total_frames": 70} for one in entries]
-    refused("total_frames is 70, but keypoint has 20 frames of 1 bodies: frames are missing", short)
+    refused("total_frames is 20, but keypoint has 60 frames of 1 bodies: cut off padding", padded)
     refused(
         r"of one body: keypoint\[None\]\), not \[20, 17, .\]",
         [one | {"keypoint": one["keypoint"][0]} for one in entries],

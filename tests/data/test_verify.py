@@ -12,7 +12,7 @@ from skelbench.data import verify as verification
 from skelbench.data.anatomy import handedness, measure
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import FieldRule
-from skelbench.data.verify import Known, bone_rows, on_both_sides, recognize, verify
+from skelbench.data.verify import Known, on_both_sides, recognize, verify
 from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
 from skelbench.views.skeleton.topology import NTU25, topologies
@@ -69,9 +69,6 @@ def test_of_a_skeleton_with_other_names_all_but_the_anatomy_is_looked_at(tmp_pat
 def test_people_on_every_topology_pass(tmp_path, topology):
     store = make(tmp_path / "made", topology=topology)
     assert not_ok(checks(store)) == {}
-    rows = bone_rows(store, measure(store))
-    assert [row[0] for row in rows] == [topology.joints[j] for j in topology.order[1:]]
-    assert all(0.01 < float(length.removesuffix(" m")) < 0.75 for _, length, _ in rows)
 
 
 def rotated(seed):
@@ -183,9 +180,8 @@ def test_the_whole_data_set_passes_and_unconfirmed_figures_are_never_wrong(tmp_p
 # ------------------------------------------------------------------------------------------------ the command
 def test_the_command_says_what_to_do_and_ends_with_3(tmp_path, command):
     make(tmp_path / "good")
-    code, printed, _ = command("verify", "good", "--bones")
+    code, printed, _ = command("verify", "good")
     assert code == 0 and "nothing is wrong" in printed and "wrong " not in printed.replace("nothing is wrong", "")
-    assert "left knee" in printed and "0.4" in printed
     make(tmp_path / "bad", mirrored)
     code, printed, _ = command("verify", "bad")
     assert code == 3

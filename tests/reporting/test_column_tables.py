@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from fabricated import Fabricated
 
 from skelbench.evaluation.robustness import MissingRepresentation, Robustness, name_of
 from skelbench.plugin.host import Host
@@ -16,11 +15,6 @@ PRINTED = {
     "semi": 46, "retrieval": 25, "robustness": 14, "missing-representation": 18, "degraded-pretraining": 20,
 }  # fmt: skip
 """Published figures by table."""
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def built(made, name, **asked):

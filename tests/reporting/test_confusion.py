@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from fabricated import Fabricated
 from skelbench_plugins.figures import confusion
 from small import write_small_store
 
@@ -14,11 +13,6 @@ from skelbench.reporting.inputs import TableInputs
 
 LABELS = np.array([0] * 10 + [1] * 10 + [2] * 5)
 PREDICTED = np.array([0] * 7 + [1] * 3 + [1] * 4 + [0] * 5 + [2] + [2] * 5)
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def run(made, title="slim", labels=LABELS, predicted=PREDICTED, **more):

@@ -3,16 +3,10 @@
 import json
 
 import pytest
-from fabricated import Fabricated
 
 from skelbench.plugin.host import Host
 from skelbench.reporting.efficiency import table
 from skelbench.reporting.inputs import TableInputs
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def built(made, **options):

@@ -98,7 +98,7 @@ def test_show_what_a_method_sees(root, capsys):
     assert main(command) == 0
     assert "What skeletonmae sees of small, clip 4" in capsys.readouterr().out
     first = (root / "v.png").read_bytes()
-    assert main([*command, "--step", "1", "--set", "mask_ratio=0.5"]) == 0 and (root / "v.png").read_bytes() != first
+    assert main([*command, "--set", "mask_ratio=0.5"]) == 0 and (root / "v.png").read_bytes() != first
     assert main(command) == 0 and (root / "v.png").read_bytes() == first
 
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from fabricated import COLLAPSE, MACS, Fabricated, correct
+from fabricated import COLLAPSE, MACS, correct
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.outcomes import paired_over_seeds, predictions
@@ -13,11 +13,6 @@ from skelbench.records.run_dir import RunDir
 from skelbench.reporting.frame import COLUMNS, frame
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.linear import table
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def test_a_row_says_what_the_run_is(made):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fabricated import Fabricated, correct
+from fabricated import correct
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.stats.bootstrap import over_clips
@@ -10,11 +10,6 @@ from skelbench.evaluation.stats.paired import holm, seeds_test
 from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.linear import GROUPS, table
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def build(made, **asked):

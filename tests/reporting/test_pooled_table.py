@@ -1,18 +1,13 @@
 """Methods over many tasks: pooled where there are enough, refused where there are not."""
 
 import pytest
-from fabricated import Fabricated, correct
+from fabricated import correct
 from scipy.stats import trim_mean
 
 from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.pooled import table
 from skelbench.reporting.render import render
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def fill(made, title, base, tasks=5, seeds=3, **more):

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from fabricated import Fabricated
 
 from skelbench.core.spec import EvalSpec
 from skelbench.reporting.frame import frame
@@ -12,11 +11,6 @@ METRICS = [
     {"step": step, "epoch": step / 10, "clips_seen": 32 * step, "loss": 1.0, "seconds": 0.1 * step}
     for step in (1, 500, 1000)
 ]
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def rows(made):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.render import FORMATS, render
 from skelbench.reporting.table import Cell, Column, Table
 
@@ -113,11 +112,6 @@ def test_json_holds_everything():
 def test_an_empty_table_shows_its_notes(format):
     text = render(Table("Nothing", (Column("a", "A"),), notes=("run this",)), format)
     assert text.endswith("\n") and ("run this" in text or format == "csv")
-
-
-def test_unknown_format():
-    with pytest.raises(SkelbenchError, match="did you mean 'latex'"):
-        render(TABLE, "latx")
 
 
 def test_headings_stand_above_the_rows_that_share_them():

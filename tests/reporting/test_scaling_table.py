@@ -2,17 +2,9 @@
 
 import json
 
-import pytest
-from fabricated import Fabricated
-
 from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.scaling import table
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def trained(made, title, right, clips, **more):

@@ -30,9 +30,9 @@ def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_d
 def test_a_clip_that_shows_nobody_is_refused(tmp_path):
     write_small_store(tmp_path)
     store = ClipStore.open(tmp_path / "small")
-    for value, reason in ((1.5, "joints are in one place"), (np.nan, "not finite")):
+    for value in (1.5, np.nan):
         store.frames_FJ[:] = value
-        with pytest.raises(SkelbenchError, match=f"clip 3 .* cannot be drawn, .*{reason}"):
+        with pytest.raises(SkelbenchError, match="clip 3 .* cannot be drawn, it shows nobody or is damaged"):
             clip_scene(store, 3)
 
 
@@ -82,4 +82,4 @@ def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
     scene = view_scene(resolved.store, 1, resolved.spec)
     assert scene.flat and all(not panel.x_MTJC[..., 2].any() for panel in scene.panels)
     for panel in scene.panels:
-        assert not panel.drawn(0)[:, [3, 4]].any() and panel.drawn(0)[:, :3].any()
+        assert not panel.there_MTJ[:, 0, [3, 4]].any() and panel.there_MTJ[:, 0, :3].any()

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from fabricated import COLLAPSE, Fabricated
+from fabricated import COLLAPSE
 
 from skelbench.evaluation.stats.paired import holm
 from skelbench.plugin.host import Host
@@ -14,11 +14,6 @@ from skelbench.reporting.render import render
 
 ABLATIONS = ("objective", "stm", "saa", "centering", "batch")
 STUDIES = ("token-budget", "target-control", *ABLATIONS)
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 @cache

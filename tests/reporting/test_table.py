@@ -18,12 +18,6 @@ def marks(ranked, key):
     return [row[key].mark for row in ranked.rows]
 
 
-def test_bare_values_become_cells_and_missing_ones_are_empty():
-    (row,) = table([{"name": "a", "score": np.float32(0.5)}]).rows
-    assert row == {"name": Cell("a"), "score": Cell(0.5), "cost": Cell()}
-    assert type(row["score"].value) is float
-
-
 def test_nan_is_not_available_and_a_cell_holds_scalars_only():
     assert Cell(float("nan")) == Cell(np.float64("nan"), plus_minus=float("nan")) == Cell()
     with pytest.raises(TypeError, match="not list"):

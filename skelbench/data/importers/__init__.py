@@ -143,7 +143,7 @@ def _suffixes(path: Path) -> list[str]:
 def _advice(path: Path) -> str:
     """Return the description of a file or folder of an unsupported format, with advice."""
     suffixes = _suffixes(path)
-    kind = f"a folder without clips of NW-UCLA ({', '.join(suffixes)})" if path.is_dir() else "not a file of clips"
+    kind = f"a folder without clips ({', '.join(suffixes)})" if path.is_dir() else "not a file of clips"
     hint = "save 3-D joints of one body as a ragged npz, 2-D joints or several bodies as a pyskl pickle"
     hint += " (docs/import_data.md)"
     if suffixes == [".skeleton"]:

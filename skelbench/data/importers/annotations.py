@@ -153,10 +153,7 @@ def _points(entry: Any, shape: tuple[int, int]) -> np.ndarray:
     total = entry.get("total_frames", frames)
     if total == frames or not isinstance(total, int | np.integer) or not array.any():
         return array
-    cut = "the rest may be padding; cut it: keypoint[:, :total_frames], and keypoint_score likewise"
-    advice = cut if total < frames else "frames are missing; correct total_frames or bring the whole array"
-    if total == bodies:
-        advice = "axes are [frames, bodies, ...]; swap them: keypoint.swapaxes(0, 1), and keypoint_score likewise"
+    advice = "cut off padding, correct total_frames, or bring the axes into the order [bodies, frames, ...]"
     raise Unusable(f"total_frames is {total}, but keypoint has {frames} frames of {bodies} bodies: {advice}")
 
 

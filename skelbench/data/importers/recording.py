@@ -108,7 +108,7 @@ def write(
                 clip = _posed(read(), pose, recording, options.max_bodies)
                 check_usable(clip.x_MTJC, clip.confidence_MTJ)
             except Unusable as error:
-                writer.skip(name, str(error), error.expected)
+                writer.skipped.append(Skipped(name=name, reason=str(error), expected=error.expected))
             else:
                 writer.add_clip(clip)
             if progress is not None:

@@ -153,10 +153,6 @@ class StoreWriter:
         self.names.append(name)
         self.known.add(name)
 
-    def skip(self, name: str, reason: str, expected: bool = False) -> None:
-        """Record that an entry was skipped; ``expected`` = known beforehand."""
-        self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
-
     def drop_empty_splits(self) -> list[str]:
         """Remove splits without training or test clips, which a part of a dataset may have; return their names.
 

@@ -32,10 +32,6 @@ class Axis:
         drawn = min(max(float(f"{drawn:.4g}"), self.low), self.high)
         return float(f"{1 - drawn:.12g}") if self.from_one else drawn
 
-    def record(self) -> dict[str, Any]:
-        """Return plain data for a record."""
-        return {**vars(self)}
-
 
 def axes_of(space: Mapping[str, Knob], spec: RunSpec, who: str) -> tuple[Axis, ...]:
     """Return ``space`` with its bounds as numbers, next to the defaults of ``spec``."""

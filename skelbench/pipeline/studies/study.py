@@ -8,9 +8,8 @@ trial, then options of the command line. An option of the command line also repl
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -34,7 +33,7 @@ class Study(Spec):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    name: str = Field(description="slug: names the folder of its logs")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", description="slug: names the folder of its logs")
     summary: str = Field("", description="what it asks, in one line")
     table: str = Field("", description="table of `skelbench compare` that shows it; empty = linear")
     figure: str = Field("", description="figure of `skelbench plot` that shows it; empty = none")
@@ -45,28 +44,16 @@ class Study(Spec):
     split: str | None = None
     native: bool | None = None
     budget: str | None = Field(None, description="what every trial may spend in training: clips=40k, flops=2e15")
-    seeds: tuple[int, ...] = Field((0, 1), description="every trial is run with each of them")
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 1), min_length=1, description="every trial has each")
     probe: tuple[str, ...] = Field(("linear", "knn"), description="protocols; empty = train only")
     sets: dict[str, Any] = Field({}, alias="set", description="settings of every trial")
     grid: dict[str, tuple[Any, ...]] = Field({}, description="axis -> values: the trials are their cross product")
     trials: tuple[dict[str, Any], ...] = Field((), description="further trials, one by one")
     then: str = Field("", description="command for each finished run that a study does not issue; RUN stands for it")
 
-    @field_validator("name")
-    @classmethod
-    def _slug(cls, name: str) -> str:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-            raise ValueError(
-                "a study's name (its file's name, unless it sets name = \"...\") is of lower case letters, digits, "
-                "'-', '_' and '.'"
-            )
-        return name
-
     @field_validator("seeds")
     @classmethod
     def _counted(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if not seeds or min(seeds) < 0:
-            raise ValueError("a study needs at least one seed, and seeds are whole numbers from 0 on")
         return tuple(dict.fromkeys(seeds))
 
     @field_validator("probe", mode="before")

@@ -129,7 +129,7 @@ class Tuning:
             budget_clips=query.clips,
             sampler="sobol",
             seed=query.seed,
-            space={axis.key: axis.record() for axis in self.axes},
+            space={axis.key: {**vars(axis)} for axis in self.axes},
             held_out=self.held.record(),
             asked=query.trials,
             trials=tuple(trials),

@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from skelbench.plugin.host import get_host
+from skelbench.reporting.diagnostics.frozen import Frozen
 from skelbench.reporting.figures.base import COLORS, DASHES, GUIDE, PALE, finish, method_look, panel_grid, styled
 
 Records = Mapping[str, Mapping[str, Any]]
@@ -40,7 +41,7 @@ def interpolation(records: Records, data: str) -> Figure:
 
 
 @styled
-def invariance(records: Records, data: str) -> Figure:
+def invariance(records: Records, data: str, runs: Mapping[str, Frozen]) -> Figure:
     """Similarity to the own original, and percentage of clips whose nearest original is their own."""
     first = next(iter(records.values()))
     changes = [change for change in ("yaw", "size") if change in first["curves"]]
@@ -48,9 +49,9 @@ def invariance(records: Records, data: str) -> Figure:
     measures = ("similarity", "Cosine with own original", 1), ("retrieved", "Own original is nearest, %", 100)
     for axes, ((key, label, scale), change) in zip(panels, product(measures, changes)):
         for name, record in records.items():
-            curve, (title, grid) = record["curves"][change], name.split(" ")[:2]
-            dash = DASHES[int(grid.partition("x")[0]) % len(DASHES)]
-            look, x = method_look(get_host(), title), [point["value"] for point in curve]
+            curve, run = record["curves"][change], runs[name].run
+            dash = DASHES[run.spec.tokens % len(DASHES)]
+            look, x = method_look(get_host(), run.title), [point["value"] for point in curve]
             axes.plot(x, [scale * point[key] for point in curve], **look, linestyle=dash, label=name)
             if key == "similarity":
                 axes.plot(x, [point["others"] for point in curve], color=look["color"], linewidth=0.6)

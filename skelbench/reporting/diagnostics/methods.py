@@ -69,13 +69,10 @@ LAYOUT = Layout(
     ),
     (*_BLOCK, "order_by", "invariance_by"),
     (
-        "Order: percent of clips and their reversals that a linear probe of the frozen features classifies correctly; "
-        "chance is 50. Yaw, size: mean cosine of a changed clip's feature with its own original, over all values but "
-        "the unchanged one; other: with other clips' originals, the chance level; found: percent whose own original is "
-        "nearest. A feature without identity is near its own original and near others: read the three together.",
-        "Over untrained: minus the same encoder before training, with the same diagnosis; found over untrained: the "
-        "mean of this over yaw and size, in points. ±: 95 % t interval over seeds. Rows are ranked only against rows "
-        "with the same settings of the diagnosis, on the same data.",
+        "Order: percent of clips and reversals that a linear probe tells apart; chance is 50. Yaw, size: mean cosine "
+        "of a changed clip with its own original, and with others; found: percent whose own is nearest. "
+        "Over untrained: minus the same encoder before training, in points; found: mean over yaw and size. "
+        "±: 95 % t interval over seeds.",
     ),
     order=lambda row: (*(row[key] for key in _BLOCK), row["method"] == "untrained", row["method"]),
 )
@@ -84,7 +81,7 @@ LAYOUT = Layout(
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "results of `diagnose order` and `diagnose invariance` for all methods and the untrained encoder"
-    return [TableSpec(name=NAME, target=":table", summary=summary)]
+    return [TableSpec(name=NAME, target=":table", summary=summary, reference=True)]
 
 
 def table(inputs: TableInputs) -> Table:

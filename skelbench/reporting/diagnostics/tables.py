@@ -14,21 +14,18 @@ Named = Mapping[str, Mapping[str, Any]]
 """Displayed name -> record of the diagnosis."""
 
 INTERPOLATION = (
-    "error: squared error of a hidden token over its variance, mean over hidden tokens; 1 = no better than the mean. "
-    "In brackets: 95 % over masks. Each tube mask is matched by independent tokens of the same number.",
-    "filled in from: the same joint's two visible frames (tokens) before and two after, and the four nearest visible "
-    "joints at the same time, by the weights that are best on training clips (ridge regression in closed form).",
+    "error: squared error of a hidden token over its variance; 1 = no better than the mean. In brackets: 95 % over "
+    "masks. Filled in from at most eight visible neighbors in time and space."
 )
 FEATURES = (
-    "features are computed on unmasked clips: the encoder has mixed its input into every token, masked ones too: "
-    "visible features already contain information on masked tokens. The error measures how smooth the targets are, "
-    "not what a student that sees masked clips can do."
+    "features are computed on unmasked clips: the error measures how smooth the targets are, not what a student that "
+    "sees masked clips can do."
 )
 
 
 def interpolation(named: Named) -> Table:
     """Error of local interpolation under both kinds of masks."""
-    rows, notes = [], []
+    rows = []
     for name, record in named.items():
         for row in record["rows"]:
             random, tube = row["random"]["error"], row["tube"]["error"]
@@ -38,7 +35,6 @@ def interpolation(named: Named) -> Table:
                 cells[kind] = Cell(row[kind]["error"], interval=tuple(row[kind]["interval"]))
                 cells[f"rms_{kind}"] = 100 * row[kind]["rms"] if name == "coordinates" else None
             rows.append(cells)
-        notes.append(_verdict(name, record["rows"]))
     columns = (
         Column("what", "Filled in"),
         Column("ratio", "Target ratio", ".2f"),
@@ -56,28 +52,7 @@ def interpolation(named: Named) -> Table:
         "Local linear interpolation of hidden tokens",
         columns,
         tuple(rows),
-        notes=(*notes, *INTERPOLATION, *extra, f"{counts}, evenly spread over the classes."),
-    )
-
-
-def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Sentence whether the results support the claim."""
-
-    def at(some: Sequence[Mapping[str, Any]]) -> str:
-        return ", ".join(f"{row['coverage']:.2f}" for row in some)
-
-    if easier := [row for row in rows if row["tube"]["interval"][1] < row["random"]["interval"][0]]:
-        return f"{name}: against the claim, tubes are easier to fill in at coverage {at(easier)}."
-    if unclear := [row for row in rows if row["tube"]["interval"][0] <= row["random"]["interval"][1]]:
-        return f"{name}: the claim is not shown at coverage {at(unclear)}, where the intervals over masks overlap."
-
-    def recovered(kind: str) -> str:
-        least, most = (100 * (1 - pick(row[kind]["error"] for row in rows)) for pick in (max, min))
-        return f"{least:.0f} to {most:.0f} %" if len(rows) > 1 else f"{most:.0f} %"
-
-    return (
-        f"{name}: tubes are harder to fill in at every coverage; local interpolation recovers {recovered('random')} of "
-        f"the hidden tokens' variance under independent masks and still {recovered('tube')} under tubes."
+        notes=(INTERPOLATION, *extra, f"{counts}, evenly spread over the classes."),
     )
 
 
@@ -101,10 +76,7 @@ def invariance(named: Named, points: bool = False) -> Table:
         *([] if points else [Column("least", "Least similar", ".3f"), Column("value", "At degrees or factor", "g")]),
     )
     clips = next(iter(named.values()))["clips"]
-    how = (
-        f"Cosine similarity of pooled features, minus the mean feature of the {clips:,} test clips. Own original: "
-        f"the same clip, unchanged; by chance it is the nearest for {1 / clips:.1%}. --format csv prints every value."
-    )
+    how = f"Cosine similarity of pooled features, minus their mean; by chance its own is nearest for {1 / clips:.1%}."
     return Table("Features over yaw and body size", columns, tuple(rows), notes=(how,))
 
 
@@ -137,8 +109,7 @@ def order(named: Named, baselines: Mapping[str, str]) -> Table:
     first = next(iter(named.values()))
     how = (
         f"linear probe on {first['train_clips']:,} training clips and the same backwards, scored on "
-        f"{first['test_clips']:,} test clips in both directions; chance is 50 %. Wilson 95 % interval and sign test "
-        "count clips, not directions; p adjusted over the runs."
+        f"{first['test_clips']:,} test clips in both directions; chance is 50 %. p: adjusted over the runs."
     )
     return Table("Order probe: accuracy in percent", columns, tuple(rows), notes=(*notes, how))
 

@@ -47,19 +47,17 @@ WIDE = 4
 RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
 HOW = "no trained run with logged metrics is in {root}; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
-    "Thick lines are geometric means over seeds (arithmetic means for a loss with negative values), thin lines are "
-    "single seeds. The line style shows the number of temporal tokens. Losses of different methods have different "
-    "units. Runs with another training length are included."
+    "Thick lines are geometric means over seeds (arithmetic if values are negative), thin lines are single seeds. The "
+    "line style shows the number of temporal tokens. Losses of different methods have different units."
 )
 FEWER = "Drawn: the {shown} of {count} datasets, splits and presets with the most methods (--dataset, --preset)."
 HOW_TARGETS = (
     "no run with another target of masked prediction is in {root} yet; start with: skelbench study target-control"
 )
 CAPTION_TARGETS = (
-    "Thick lines are geometric means over seeds, thin lines are single seeds. Effective rank: projected features at "
-    "masked positions; dotted lines: pooled features of the inference encoder. A rank of 1 means that all features "
-    "have one direction. Losses have different units: compare how far squared errors fall. A cross-entropy cannot fall "
-    "below the entropy of its target."
+    "Thick lines are geometric means over seeds, thin lines are single seeds. Effective rank: features at masked "
+    "positions; dotted lines: pooled features of the encoder; 1 = one direction. Losses have different units: compare "
+    "how far squared errors fall."
 )
 NEGATIVE = 0.1
 """A panel with a line that has a larger fraction of values below 0 (SimSiam's loss) has no log axis."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -41,11 +40,10 @@ if TYPE_CHECKING:
 PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "hardware", "data"]
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
-    "Filled markers are finished trainings with a whole learning rate schedule; a solid line joins trainings of "
-    "different lengths. Hollow markers are snapshots (RUN@EPOCH) of one training, taken before its learning rate had "
-    "decayed: a shorter training may reach another accuracy. Markers are means over seeds. A dashed line has the same "
-    "seeds everywhere, so it can end next to the filled marker if that has more seeds. A number next to a marker is "
-    f"the number of temporal tokens, if it is not the smallest of the panel. {FLOPS}."
+    "Filled markers are finished trainings; a solid line joins trainings of different lengths. Hollow markers are "
+    "snapshots (RUN@EPOCH) of one training, taken before its learning rate had decayed. Markers are means over seeds, "
+    "of a dashed line over the same seeds everywhere. A number next to a marker is the number of temporal tokens, if "
+    f"it is not the smallest of the panel. {FLOPS}."
 )
 SINGLE = "Panels with one training length per method are not drawn: {count}."
 
@@ -97,7 +95,7 @@ def draw(inputs: TableInputs) -> Figure:
     labels = {label for panel in panels for label, _ in panel.lines}
     looks = {label: method_look(inputs.host, label.partition(" (")[0]) for label in sorted(labels)}
     stages = pandas.concat([panel.stages for panel in panels])
-    grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_natural)
+    grids = sorted({grid for panel in panels for grid in panel.untrained}, key=lambda grid: int(grid.partition("x")[0]))
     figure, axes = panel_grid([heading for panel in panels for heading in (panel.heading, ("", ""))], 2)
     for panel, over_clips, over_flops in zip(panels, axes[::2], axes[1::2]):
         for panel_axes, over in ((over_clips, "clips"), (over_flops, "flops")):
@@ -172,11 +170,6 @@ def _stages(groups: Iterable[DataFrame]) -> DataFrame:
     ]
     columns = ["clips", "flops", "accuracy", "finished"]
     return DataFrame(stages, columns=columns).astype({"finished": bool}).sort_values(columns)
-
-
-def _natural(text: str) -> list[str | int]:
-    """Sort key by which ``8x25+1`` is before ``15x25+1``."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
 
 
 # ------------------------------------------------------------------------------------------------ drawing

@@ -50,15 +50,13 @@ PANEL = ["dataset", "split", "preset", "encoder", "stream", "hardware", "data"]
 HOW = "no method with a linear probe and a counted cost is in {root} yet; start with: skelbench study token-budget"
 COST = f"GFLOPs of the inference encoder: {BODIES} bodies, matrix products, 2 FLOPs per multiply-accumulate."
 CAPTION = (
-    "Accuracy of the linear probe after its last epoch. Large markers are means over seeds, dots are single seeds. The "
-    "numbers are temporal tokens. A line joins the token counts of one method; it is missing if other settings differ "
-    "too. Hollow markers are variants. The dashed line shows untrained encoders of the same shape, data and seeds. "
+    "Linear accuracy. Large markers are means over seeds, dots are single seeds. The numbers are temporal tokens. A "
+    "line joins the token counts of one method. Hollow markers are variants. The dashed line shows untrained encoders. "
 )
 CAPTION_NAMED = (
-    "Accuracy of the linear probe after its last epoch, mean over seeds. Bars are 95 % intervals over test clips, or "
-    "over test subjects if these are wider; dots are single seeds. A name ends with the number of temporal tokens. "
-    "Methods of equal cost are drawn side by side. Points with the same name differ in further settings, which "
-    "`skelbench compare --all` shows. "
+    "Linear accuracy, mean over seeds. Bars are 95 % intervals over test clips, or over test subjects if these are "
+    "wider; dots are single seeds. A name ends with the number of temporal tokens. Points with the same name differ "
+    "in further settings, which `skelbench compare --all` shows. "
 )
 PUBLISHED_NAMED = "Gray hollow markers: published, not measured here. Papers do not count costs in one way."
 

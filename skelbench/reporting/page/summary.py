@@ -89,8 +89,7 @@ def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sent
     fewest = min((row["seeds"].value for row in methods[:2] if isinstance(row["seeds"].value, int)), default=0)
     text += f" ({trainings(fewest)})" if fewest else ""
     if not isinstance(over, int | float):
-        of_seeds = " of every seed" if any(row["method"].value == "untrained" for row in controls) else ""
-        text, doubts = f"{text}; no untrained baseline{of_seeds} to compare with", True
+        text, doubts = f"{text}; no untrained baseline of every seed to compare with", True
     else:
         text += f"; {over:+.1f} points over the untrained baseline".replace("-", "−")
         if isinstance(p, int | float):
@@ -100,9 +99,6 @@ def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sent
     if controls and _number(controls[0]["accuracy"]) >= accuracy:
         ahead = _number(controls[0]["accuracy"])
         text, doubts = f"{text}. Control {_name(controls[0])} is ahead of all methods with {ahead:.1f} %", True
-    raw, own = (max(rows, key=lambda row: _number(row["knn"]), default=None) for rows in (controls, methods))
-    if raw and own and own["knn"].value is not None and _number(raw["knn"]) > _number(own["knn"]):
-        text += f". By 1-NN accuracy control {_name(raw)} is ahead with {_number(raw['knn']):.1f} %"
     kind = "doubt" if doubts else "lead" if different else "fact"
     return Sentence(f"{text}.", kind, tuple(str(first["run"].value).split(", ")))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from skelbench.core.text import plain
 from skelbench.plugin.descriptors import TableSpec
@@ -24,7 +23,7 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> tuple[dict
     """
     host, significance = inputs.host, inputs.significance
     table_names = sorted(host.names("tables") if names is None else names, key=lambda name: (name != FIRST, name))
-    table_names = [name for name in table_names if names is not None or not _counts(host.get("tables", name))]
+    table_names = [name for name in table_names if names is not None or name not in uncounted(host)]
     tables, failed = dict[str, Table](), dict[str, str]()
     with inputs.track(total=len(table_names), label="tables", unit="tables") as report:
         for name in table_names:
@@ -44,8 +43,4 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> tuple[dict
 
 def uncounted(host: Host) -> list[str]:
     """Names of the tables that count models of every method, which takes minutes: they are made only when named."""
-    return sorted(spec.name for spec in host.all("tables") if _counts(spec))
-
-
-def _counts(descriptor: Any) -> bool:
-    return isinstance(descriptor, TableSpec) and descriptor.counts
+    return sorted(spec.name for spec in host.all("tables") if isinstance(spec, TableSpec) and spec.counts)

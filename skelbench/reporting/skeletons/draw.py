@@ -41,7 +41,7 @@ def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float, 
 
     ``width``: of bones, points. Bodies outside the picture are not drawn.
     """
-    hidden_MJ, drawn_MJ = panel.hidden(frame), panel.drawn(frame)
+    hidden_MJ, drawn_MJ = panel.hidden(frame), panel.there_MTJ[:, frame]
     outside_M = scene.outside(panel, slice(frame, frame + 1))[:, 0]
     shift = 2 * place * scene.size * scene.shape
     bones: list[tuple[float, np.ndarray, str, bool]] = []

@@ -19,8 +19,6 @@ ASIDE_DEG, PITCH_DEG = 35.0, 12.0
 """Angle of the viewer to the side of the first body's front, and above it."""
 COLORS = (("#1d4ed8", "#38bdf8", "#475569"), ("#b91c1c", "#f59e0b", "#78716c"), ("#15803d", "#4ade80", "#57534e"))
 """Left, right and middle of each body: the left is the darker side."""
-FAR_M = 1e6
-"""No coordinate of a picture is farther from the origin."""
 HIDDEN = "#9ca3af"
 """Color of joints and bones that a mask hides."""
 NEAR = 15.0
@@ -60,10 +58,6 @@ class Panel:
         """bool: joints to draw; a body whose joints are all in one place is absent."""
         there_MTJ = np.ones(self.x_MTJC.shape[:3], dtype=bool) if self.drawn_MTJ is None else self.drawn_MTJ
         return there_MTJ & np.ptp(self.x_MTJC, axis=2).any(axis=-1)[..., None]
-
-    def drawn(self, frame: int) -> np.ndarray:
-        """bool [M, J]: joints to draw at one frame."""
-        return self.there_MTJ[:, frame]
 
     @cached_property
     def main(self) -> int:
@@ -188,12 +182,10 @@ def middle(panel: Panel) -> np.ndarray:
 def clip_scene(store: ClipStore, clip: int) -> Scene:
     """Clip ``clip`` as it is stored; SkelbenchError if it shows nobody, as in a damaged store."""
     flat, x_MTJC = store.meta.dimensions == 2, store.clip(clip)
-    finite = (np.abs(x_MTJC) <= FAR_M).all()
-    if not finite or not np.ptp(x_MTJC, axis=2).any():
-        why = "all its joints are in one place" if finite else "its coordinates are not finite, or far too large"
+    if not np.isfinite(x_MTJC).all() or not np.ptp(x_MTJC, axis=2).any():
         raise SkelbenchError(
-            f"clip {clip} of dataset {store.path.name} cannot be drawn, {why}; choose another --clip, or see what is "
-            f"wrong: skelbench data verify {store.path.name}"
+            f"clip {clip} of dataset {store.path.name} cannot be drawn, it shows nobody or is damaged; choose another "
+            f"--clip, or see what is wrong: skelbench data verify {store.path.name}"
         )
     drawn_MTJ = None if store.confidence_FJ is None else store.confidence(clip) > 0
     panel = Panel("clip", x_MTJC, drawn_MTJ=drawn_MTJ)

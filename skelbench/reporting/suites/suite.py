@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
@@ -18,6 +18,7 @@ from skelbench.pipeline.request import token_grid
 from skelbench.plugin.descriptors import SuiteSpec
 from skelbench.plugin.host import Host
 from skelbench.records.run_dir import ReadRun
+from skelbench.records.schema import facts_of
 
 
 class Suite(Spec):
@@ -76,11 +77,7 @@ def find_suite(host: Host, name: str) -> Suite:
     descriptor = host.get("suites", name)
     assert isinstance(descriptor, SuiteSpec)
     try:
-        suite = Suite.model_validate(read_json(Path(descriptor.file)))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "it"
-        raise SkelbenchError(f"suite file {descriptor.file}: {place}: {first['msg'].lower()}") from error
+        suite = facts_of(Suite, read_json(Path(descriptor.file)))
     except (OSError, ValueError) as error:
         raise SkelbenchError(f"suite file {descriptor.file} cannot be read: {error}") from error
     if suite.name != name:

@@ -94,7 +94,7 @@ def test_each_missing_trial_is_submitted_once_in_arrays_of_limited_size(slurm, i
     assert len({*first["cells"], *second["cells"]}) == 6
     calls = [line.split() for line in (slurm / "calls").read_text().splitlines() if line.startswith("sbatch")]
     text = Path(calls[0][-1]).read_text()
-    assert "#SBATCH --array=1-5%3" in text and "#SBATCH --time=01:00:00" in text and "#SBATCH --mem=2G" in text
+    assert "#SBATCH --array=1-5%3" in text and "#SBATCH --time=60\n" in text and "#SBATCH --mem=2G" in text
     assert (
         "--partition=low" in text
         and "--open-mode=append" in text
@@ -140,7 +140,7 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
 def test_gpus_are_asked_for(slurm, issue):
     gpu = issue("--emit", "--gpus", "1", "--preset", "quick", "--partition", "low")[1]
     assert "--gres=gpu:1" in gpu and "--device cuda" in gpu and "--mem=16G" in gpu and "OMP_NUM_THREADS=1" in gpu
-    assert "--cpus-per-task=4" in gpu and set(re.findall(r"--time=(\S+)", gpu)) == {"04:00:00"}
+    assert "--cpus-per-task=4" in gpu and set(re.findall(r"--time=(\S+)", gpu)) == {"240"}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import csv
 import json
 
 import pytest
-from fabricated import Fabricated
 from small import write_small_store
 
 from skelbench.cli.main import main
@@ -40,11 +39,6 @@ def call(tmp_path, monkeypatch, capsys):
 
     yield call
     request_files([])
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def test_the_shipped_suite_names_components_that_exist(call):

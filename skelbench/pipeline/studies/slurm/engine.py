@@ -133,7 +133,10 @@ class Slurm(Queue):
 
         tasks, key = [self._task(trial) for trial in trials[:MOST]], uuid.uuid4().hex[:8]
         name, python = f"{self.context.study}.{key}", [sys.executable, *own_modules()]
-        return key, tasks, script(self.context.study, name, self.context.logs, tasks, self._resources(), python)
+        request, gpus = self.request, int(self.context.session.device.startswith("cuda"))
+        partition, cpus = request.partition or os.environ.get("SBATCH_PARTITION"), request.cpus or (4 if gpus else 1)
+        limits = self.seconds, self.memory, cpus, gpus, partition, request.max_parallel, request.setup or ()
+        return key, tasks, script(self.context.study, name, self.context.logs, tasks, Resources(*limits), python)
 
     def _task(self, trial: Trial) -> Task:
         from skelbench.pipeline.studies.runner import command, log_name
@@ -142,12 +145,6 @@ class Slurm(Queue):
         if trial.resolved.method.trains:  # else the GPU of a node would decide the precision, and with it the run
             words += ["--precision", trial.resolved.spec.train.precision]
         return Task(trial.id, log_name(trial), trial.baseline.spec.id if trial.baseline else "", tuple(words))
-
-    def _resources(self) -> Resources:
-        request, gpus = self.request, int(self.context.session.device.startswith("cuda"))
-        partition = request.partition or os.environ.get("SBATCH_PARTITION")
-        cpus = request.cpus or (4 if gpus else 1)
-        return Resources(self.seconds, self.memory, cpus, gpus, partition, request.max_parallel, request.setup or ())
 
     # ------------------------------------------------------------------------------------------ state
     def queued(self) -> Mapping[str, str]:

@@ -81,13 +81,6 @@ def seconds_of(text: str) -> int:
     return seconds
 
 
-def slurm_time(seconds: float) -> str:
-    """Format seconds as SLURM does: ``1-01:01:00``."""
-    hours, rest = divmod(int(seconds), 3600)
-    days, hours = divmod(hours, 24)
-    return (f"{days}-" if days else "") + f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
-
-
 def script(
     study: str, name: str, logs: Path, tasks: Sequence[Task], resources: Resources, python: Sequence[str]
 ) -> str:
@@ -96,7 +89,7 @@ def script(
     options = {
         "job-name": name,
         "array": f"1-{len(tasks)}" + (f"%{resources.at_once}" if resources.at_once else ""),
-        "time": slurm_time(resources.seconds),
+        "time": -(-resources.seconds // 60),
         "mem": resources.memory,
         "cpus-per-task": resources.cpus,
         "gres": f"gpu:{resources.gpus}" if resources.gpus else None,
