@@ -32,7 +32,7 @@ class SkeletonModel(nn.Module):
         super().__init__()
         self.encoder = build_exported(settings, use_plugins())
         self.settings, self.num_features, self.num_classes = settings, settings.features, num_classes
-        self.head = nn.Linear(self.num_features, num_classes) if num_classes else nn.Identity()
+        self.head = self._head()
         self.pretrained_cfg: dict[str, Any] = {}
         self.default_cfg: dict[str, Any] = {}
         """Source of its weights, as timm records it."""
@@ -40,6 +40,18 @@ class SkeletonModel(nn.Module):
     @property
     def _device(self) -> torch.device:
         return next((parameter.device for parameter in self.parameters()), torch.device("cpu"))
+
+    def _head(self) -> nn.Module:
+        return nn.Linear(self.num_features, self.num_classes) if self.num_classes else nn.Identity()
+
+    def reset_classifier(self, num_classes: int) -> None:
+        """Another head, freshly initialized; 0 = none."""
+        self.num_classes = num_classes
+        self.head = self._head().to(self._device)
+
+    def get_classifier(self) -> nn.Module:
+        """The head."""
+        return self.head
 
     def forward_features(self, clips: Clips) -> Tensor:
         """float32 [B, F]."""
@@ -49,9 +61,12 @@ class SkeletonModel(nn.Module):
             module.training = mode
         return torch.cat([frozen.features(view) for view in frozen.views(clips)])
 
-    def forward(self, clips: Clips) -> Tensor:
+    def forward_head(self, features: Tensor) -> Tensor:
         """[B, num_classes], or the features where there is no head."""
-        return self.head(self.forward_features(clips))
+        return self.head(features)
+
+    def forward(self, clips: Clips) -> Tensor:
+        return self.forward_head(self.forward_features(clips))
 
 
 @register_model

@@ -24,6 +24,7 @@ def compare(
     significance: Annotated[bool, typer.Option("--significance", help=_SIGNIFICANCE)] = False,
     against: Annotated[str, typer.Option(metavar="METHOD", help="Add the tested difference to this method.")] = "",
     best_on_test: BestOnTest = False,
+    recount: Annotated[bool, typer.Option("--recount", help="Count FLOPs again; takes minutes.")] = False,
     reference: Annotated[
         bool, typer.Option("--reference", help="Add shipped runs of the same data and preset.")
     ] = False,
@@ -57,7 +58,7 @@ def compare(
 
     format_ = format_of(format_, output)
     store = ResultStore(results)
-    options = {"significance": significance, "against": against, "best_on_test": best_on_test}
+    options = {"significance": significance, "against": against, "best_on_test": best_on_test, "recount": recount}
     with with_reference(store) if reference else nullcontext(store) as shown:
         inputs = read_inputs(host, shown, filters, all_, progress=progress, **options)
         if descriptor.needs_runs and not inputs.stored:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from skelbench.cli.runs import differences, short
 from skelbench.cli.summary import print_header
 from skelbench.core.console import duration, make_table, out, print_facts
 from skelbench.core.text import setting_text
@@ -42,10 +43,13 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
 
     spec, host = resolved.spec, session.host
     run = session.results.by_id(spec.id)
+    alike = [] if run else [other for other in session.results.numbered()[::-1] if other.spec.method == spec.method]
+    changed = [(other.name, differences(other.spec, spec)) for other in alike]
     facts: dict[str, Any] = {
         "id": spec.id,
         "state": run.outcome if run else "new",
         "directory": str(run.path) if run else None,
+        "nearest": min(changed, key=lambda entry: len(entry[1]), default=None),
         "method": resolved.title,
         "preset": resolved.preset,
         "setting": resolved.setting,
@@ -90,6 +94,10 @@ def _facts(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
     yield "component versions", ", ".join(components)
     yield "pretrain id", f"{plan['id']} ({plan['state']}{': ' + plan['directory'] if plan['directory'] else ''})"
+    if plan["nearest"]:
+        run, changed = plan["nearest"]
+        shown = [f"{key} {' -> '.join(map(short, values))}" for key, values in [*changed.items()][:3]]
+        yield "nearest run", f"{run} differs in {', '.join(shown)}{', ...' if len(changed) > 3 else ''}"
     for name, evaluation in plan["evaluations"].items():
         yield f"eval id, {name}", evaluation
     yield "controls", ", ".join(f"{name} {control}" for name, control in plan["controls"].items())

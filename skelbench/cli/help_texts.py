@@ -15,7 +15,7 @@ PANELS = {
     "Budget": "trials epochs budget batch-size seed seeds precision",
     "Evaluation": "probe protocol stream fusion weights readout bodies-pool min-confidence ratio masks clips",
     "File": "topology up units scale-2d max-bodies fps image-size clip-seconds label-fields",
-    "Output": "name format output wide notes dpi skeletons dry-run show table save-toml json observe force",
+    "Output": "name format output wide notes dpi skeletons recount dry-run show table save-toml json observe force",
     "Machine": "jobs on device results data-root",
 }
 """Panel -> its options, in the order of the help text. An option with a panel of its own keeps that panel."""

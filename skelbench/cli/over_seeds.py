@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean, stdev
 
-from skelbench.core.console import out
+import pandas
+
+from skelbench.cli.summary import print_basis
+from skelbench.core.console import make_table, out
+from skelbench.evaluation.outcomes import paired_over_seeds
+from skelbench.evaluation.stats.paired import SeedsTest, t_half_width
 from skelbench.pipeline.controls import Conclusion
-from skelbench.plugin.host import get_host
 from skelbench.records.store import ResultStore
-from skelbench.reporting.columns import ColumnTable, measured
-from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.terminal import Terminal
 
 
 def print_seeds(found: Sequence[Conclusion], store: ResultStore) -> None:
-    """Print table ``linear`` of the runs and their controls; without a linear probe, a column per protocol."""
-    names = {run.name for conclusion in found for run, _ in conclusion.pairs}
-    inputs = TableInputs(get_host(), store, exact_only=False, only=names)
-    table = inputs.table("linear")
-    if not table.rows:
-        columns = [measured(protocol, protocol, (protocol,)) for protocol in found[0].pairs[0][1]]
-        table = ColumnTable("seeds", "Accuracy in percent", lambda frame: columns, "")(inputs)
-    out.print(f"\nMean over {len(found)} pre-training seeds:")
-    out.print(Terminal(table))
+    """Print the mean over pre-training seeds with its t interval, and the differences to the baselines."""
+
+    def frame(place: int, protocol: str) -> pandas.DataFrame:
+        rows = [
+            {"run": run.name, "method": run.spec.method, "seed": run.spec.seed, "evaluation": records[protocol]["id"]}
+            | {"predictions": records[protocol]["predictions"], "accuracy": records[protocol]["metrics"]["accuracy"]}
+            for run, records in (seed_results.pairs[place] for seed_results in found)
+        ]
+        return pandas.DataFrame(rows).drop_duplicates("run")
+
+    def mean(shares: Sequence[float], scale: float = 100) -> str:
+        half = t_half_width(stdev(shares), len(shares))
+        return f"{scale * fmean(shares):.1f} ± {scale * half:.1f}"
+
+    run, records = found[0].pairs[0]
+    columns, rows, tests = ["probe", f"{run.title}, %"], [], list[SeedsTest]()
+    columns += ["control", "difference, points", "95 % interval", "paired p"] if len(found[0].pairs) > 1 else []
+    for protocol in records:
+        own = frame(0, protocol)
+        start = [protocol, mean(list(own["accuracy"]))]
+        for place, (control, _) in enumerate(found[0].pairs[1:], 1):
+            test = paired_over_seeds(store, own, frame(place, protocol))
+            if test is None or test.half_width is None:
+                continue
+            tests.append(test)
+            low, high = test.interval
+            difference = f"{100 * test.difference:+.1f} ± {100 * test.half_width:.1f}"
+            p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
+            rows.append([*start, control.title, difference, f"[{100 * low:+.1f}, {100 * high:+.1f}] {test.over}", p])
+            start = ["", ""]
+        if start[0]:
+            rows.append(start)
+    seeds = ", ".join(str(seed_results.pairs[0][0].spec.seed) for seed_results in found)
+    title = f"\nMean over {len(found)} pre-training seeds ({seeds}); ±: 95 % t interval over seeds"
+    out.print(make_table(columns, rows, title=title))
+    print_basis(tests)

@@ -11,8 +11,10 @@ import numpy as np
 
 from skelbench.core.console import make_table, out, print_facts, styled
 from skelbench.core.spec import DataSpec, EvalSpec, listed
+from skelbench.core.text import trainings
 from skelbench.data.store.roots import data_root
-from skelbench.evaluation.stats.paired import PairedTest
+from skelbench.evaluation.stats.bootstrap import SEEDS
+from skelbench.evaluation.stats.paired import PairedTest, SeedsTest
 from skelbench.pipeline.presets import BLURB, SETTING
 from skelbench.records import measures
 from skelbench.records.errors import if_whole
@@ -116,7 +118,7 @@ def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
     out.print(
         make_table(columns, rows, title="\nTest accuracy after the last epoch; nothing is selected on test clips")
     )
-    _print_basis(tests)
+    print_basis(tests)
 
 
 def _print_perspective(run: RunDir, records: Mapping[str, Any], classes: int) -> None:
@@ -130,12 +132,13 @@ def _print_perspective(run: RunDir, records: Mapping[str, Any], classes: int) ->
             out.print(f"Other shipped runs: skelbench compare --reference{named_root(run.path.parent)}", soft_wrap=True)
 
 
-def _print_basis(tests: Sequence[PairedTest]) -> None:
+def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
     """Print the units that intervals and p of differences are computed over, and cautions about them."""
-    for over in dict.fromkeys((str(test.by_clip), str(test.by_subject or "")) for test in tests):
+    for seeds, *over in dict.fromkeys((test.seeds, str(test.by_clip), str(test.by_subject or "")) for test in tests):
         units = " and over ".join(filter(None, over))
         more = "; the more conservative one is shown" if over[1] else ""
-        out.print(f"Differences: intervals and p over {units}{more}. They rest on one training.", style="dim")
+        basis = f"{trainings(seeds)}{'; intervals also cover other seeds' if seeds >= SEEDS else ''}"
+        out.print(f"Differences: intervals and p over {units}{more}. They rest on {basis}.", style="dim")
     for caution in dict.fromkeys(test.caution for test in tests if test.caution):
         out.print(f"{caution[0].upper()}{caution[1:]}.", style="dim")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from typing import Annotated, Any, ClassVar, get_args, get_origin
+from collections.abc import Iterator, Set
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -25,7 +26,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 class Spec(BaseModel):
     """Base of all declarative settings, frozen and hashable. A string below a field documents it.
 
-    Unknown fields, numbers that are not finite, and invalid defaults are errors.
+    Unknown fields, numbers that are not finite, booleans for numbers, and invalid defaults are errors.
     """
 
     model_config = ConfigDict(
@@ -48,10 +49,14 @@ class Spec(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _present_name(cls, value: Any, info: ValidationInfo) -> Any:
+    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, str) and value in VALUES:
             choices = get_args(cls.model_fields[str(info.field_name)].annotation)
             return known(value, choices, VALUES)
+        if isinstance(value, bool):  # pydantic takes it for 1 or 0
+            types = set(_leaves(cls.model_fields[str(info.field_name)].annotation))
+            if types & {int, float} and not types & {bool, Any}:
+                raise ValueError(f"a number is expected, not {str(value).lower()}")
         return value
 
 
@@ -60,6 +65,15 @@ def _without_order(annotation: Any) -> bool:
     if isinstance(origin, type) and issubclass(origin, Set):
         return True
     return any(map(_without_order, get_args(annotation)))
+
+
+def _leaves(annotation: Any) -> Iterator[Any]:
+    """Types of a value: the parts of a union."""
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        for part in get_args(annotation):
+            yield from _leaves(part)
+    else:
+        yield annotation
 
 
 class Grown(Spec):

@@ -142,7 +142,7 @@ def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[
     elif shares:
         grids = with_reference(every, grids)
     with inputs.track(total=len(grids), label="counting cost", unit="rows") as report:
-        yield from kept_rows(inputs.host, grids, report=report)
+        yield from kept_rows(inputs.host, grids, again=inputs.recount, report=report)
 
 
 def _only_published(inputs: TableInputs) -> bool:

@@ -57,6 +57,8 @@ class TableInputs:
     progress: Callable[..., Any] | None = None
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
 
+    recount: bool = False
+    """Count costs again instead of reading counts that ship with skelbench or are cached (``--recount``)."""
     best_on_test: bool = False
     """Show the highest test accuracy of the probe's checkpoints too (``--best-on-test``)."""
     significance: bool = False

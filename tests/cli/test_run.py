@@ -88,14 +88,20 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
     assert spec["train"]["epochs"] == 1
 
 
-def test_a_saved_file_gives_the_same_run(small, capsys):
+def test_a_dry_run_names_the_nearest_run_and_a_saved_file_gives_the_same_run(small, capsys):
     def plan(*words):
         assert main([*words, "--dry-run", "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
+    assert main(command("skeletonmae", "--probe", "none")) == 0
+    capsys.readouterr()
     file = str(small / "saved.toml")
     first = plan(*command("skeletonmae", "--seed", "2", "--set", "optimizer=sgd", "--save-toml", file, lr=0.5))
+    nearest, settings = first["nearest"]
+    assert nearest.startswith("skeletonmae-small") and settings["seed"] == [0, 2]
+    assert settings["optimizer"] == ["adamw", "sgd"] and settings["train.lr"][1] == 0.5
     assert plan("run", "skeletonmae", "--config", file)["id"] == first["id"]
+    assert plan(*command("skeletonmae"))["nearest"] is None
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ def test_a_killed_command_keeps_its_counts_and_kept_rows_are_reported_at_once(co
     assert next(kept_rows(HOST, pairs, tmp_path)) == first and counted == ["mamp"]
     assert len(list(kept_rows(HOST, pairs, tmp_path, report=reports.append))) == 2
     assert counted == ["mamp", "slim"] and reports == [1, 1]
+    list(kept_rows(HOST, pairs, tmp_path, again=True, report=reports.append))
+    assert len(counted) == 4 and reports[2:] == [0, 1, 1]
 
 
 def test_a_new_grid_or_version_is_counted_again(counted, tmp_path, monkeypatch):

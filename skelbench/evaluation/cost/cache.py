@@ -32,21 +32,21 @@ def key_of(method: MethodSpec, grid: GridSpec) -> str:
 
 
 def kept_rows(
-    host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None,
+    host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None, again: bool = False,
     report: Callable[[int], object] = lambda rows: None,
 ) -> Iterator[CostRow]:  # fmt: skip
     """:func:`~skelbench.evaluation.cost.report.flops_rows`, counted only if neither :data:`SHIPPED` nor ``folder``
-    (:func:`cache_root`) has them.
+    (:func:`cache_root`) has them, or ``again``.
 
     Each file in ``folder`` belongs to one version of the code that decides counts. A damaged file or entry is counted
     again, and each count is written at once. ``report`` gets the number of kept rows, then 1 for each counted row.
     """
     pairs, encoders = [*pairs], dict[Any, MacCount]()
-    keys, shipped = [key_of(*pair) for pair in pairs], _read(SHIPPED)
+    keys, shipped = [key_of(*pair) for pair in pairs], {} if again else _read(SHIPPED)
     missing = not shipped.keys() >= {*keys}
     file = (folder or cache_root()) / f"costs-{digest(_states(host)) if missing else ''}.json"
     own = _read(file)
-    kept = [_row(shipped.get(key, own.get(key))) for key in keys]
+    kept = [None if again else _row(shipped.get(key, own.get(key))) for key in keys]
     report(len(kept) - kept.count(None))
     for pair, key, row in zip(pairs, keys, kept, strict=True):
         if row is None:
