@@ -1,10 +1,10 @@
 """Shared parts of MacDiff and IGM: a few tokens of a clip are encoded, and help to denoise the whole clip.
 
-The encoder sees 10 % of the tokens of a slightly noisy copy of the clip. A decoder receives the whole clip diffused
-to a random time and predicts the noise. Its condition at a visible token is the encoder's output there, elsewhere
-their mean. Facts: the official release of MacDiff as kept in a fork (Wenrui-Shen/MacDiff, commit 692888f). All draws
-are keyed by body, so a rank sees its own bodies and a batch split over ranks changes nothing. R bodies, N tokens, K
-visible ones of a body, D width of a token, L values of a token.
+The encoder reads 10 % of the tokens of a slightly noisy copy of the clip. A decoder receives the whole clip diffused
+to a random time and predicts the noise. Its condition at a visible token is the encoder's output for this token, at
+other tokens the mean of these outputs. Facts: the official release of MacDiff as kept in a fork (Wenrui-Shen/MacDiff,
+commit 692888f). All draws are keyed by body, so a batch that is split over ranks gives the same result. R bodies, N
+tokens, K visible ones of a body, D width of a token, L values of a token.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class MaskedDiffusion(Method):
 def token_uniformity(x_RKD: Tensor) -> Tensor:
     """[R]: mean squared cosine between all pairs of a row's tokens, each with itself included, in float32.
 
-    1 when all tokens point the same way, 1 / K when all are at right angles (MacDiff's code).
+    1 if all tokens have the same direction, 1 / K if all are orthogonal (MacDiff's code).
     """
     x_RKD = F.normalize(x_RKD.to(torch.promote_types(x_RKD.dtype, torch.float32)), dim=-1)
     with no_autocast(x_RKD):

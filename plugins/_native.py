@@ -40,7 +40,7 @@ def newly_augmented(features: Features) -> Again:
 
 
 class NativeLinear(Protocol):
-    """A linear layer trained like in a released code: whole epochs, no early stopping, SGD with momentum 0.9 unless
+    """A linear layer trained as in released code: whole epochs, no early stopping, SGD with momentum 0.9 unless
     a subclass has another :meth:`optimizer`.
 
     A subclass gives its learning rate (:meth:`rate`) and training features (:meth:`passes`). Test and held-out clips
@@ -48,14 +48,14 @@ class NativeLinear(Protocol):
 
     Metrics: ``accuracy`` (after the last epoch, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more
     classes), ``train_accuracy`` (without augmentation); ``accuracy_selected``: a second probe that sees the same epochs
-    but for a stratified part of train, after the epoch that is best on that part; ``accuracy_best_on_test``: the
+    except a stratified part of train, after the epoch that is best on that part; ``accuracy_best_on_test``: the
     maximum over the epochs that are scored, which the official codes print, an upper bound for reference only;
     ``steps``, ``train_loss`` (nats, mean over the last epoch's batches).
     """
 
     unit: ClassVar[str] = "clips"
     normalizes: ClassVar[bool]
-    """Whether batch normalization without affine comes first."""
+    """Whether batch normalization without affine precedes the layer."""
     weight_std: ClassVar[float] = 0.01
     """Standard deviation of the initial weights; biases begin at 0."""
     drops_incomplete: ClassVar[bool]
@@ -175,7 +175,7 @@ class _Probe:
         self.per_epoch = math.floor(batches) if config.drops_incomplete else math.ceil(batches)
         self.generator = torch.Generator().manual_seed(seed)
         width, classes = features.train_x.shape[1], features.num_classes
-        with waiting():  # for the count of batches
+        with waiting():  # the layer counts its batches
             self.norm = nn.BatchNorm1d(width, eps=NORM_EPS, affine=False, device=device) if config.normalizes else None
         self.layer = config.classifier(width, classes, self.generator, device)
         self.trainer = ProbeTrainer(
@@ -204,6 +204,6 @@ class _Probe:
         mean_D, inverse_std_D = weight_CD.new_zeros(weight_CD.shape[1]), weight_CD.new_ones(weight_CD.shape[1])
         if self.norm is not None:
             running_D, variance_D = self.norm.running_mean, self.norm.running_var
-            assert running_D is not None and variance_D is not None  # this normalization keeps them
+            assert running_D is not None and variance_D is not None  # they exist: track_running_stats is on
             mean_D, inverse_std_D = running_D, (variance_D + NORM_EPS).rsqrt()
         return self.config.heads(self.steps[-1:], weight_CD[None], bias_C[None], mean_D, inverse_std_D)

@@ -1,8 +1,8 @@
 """AimCLR: a strongly augmented view learns from a normal one (Guo et al., AAAI 2022).
 
-SkeletonCLR with two more losses: a strongly augmented view learns the normal view's softmax over keys, once
-unchanged and once without its most energetic features; in the second half the nearest keys of all three count as
-positives. Facts: Levigty/AimCLR, net/aimclr.py, net/st_gcn.py, feeder/tools.py.
+SkeletonCLR with two more losses: a strongly augmented view learns the normal view's softmax over keys, once unchanged
+and once without its features of highest energy; in the second half the nearest keys of all three count as positives.
+Facts: Levigty/AimCLR, net/aimclr.py, net/st_gcn.py, feeder/tools.py.
 """
 
 from typing import ClassVar, Literal
@@ -49,7 +49,7 @@ class AimCLRLinear(SteppedLinear):
     """``linear@aimclr``: the probe of AimCLR's and CrosSCLR's codes (Levigty/AimCLR 6cd7376, LinguoLi/CrosSCLR 792b70c:
     processor/linear_evaluation.py, config/*/linear_eval).
 
-    A linear layer on the frozen encoder's features as they are, neither normalized nor augmented, so that the encoder
+    A linear layer on the frozen encoder's features, neither normalized nor augmented, so that the encoder
     runs once over all clips. Test and held-out clips are scored every 5 epochs, as in the code. Metrics:
     :class:`~skelbench_plugins._native.NativeLinear`.
     """
@@ -63,9 +63,9 @@ class AimCLRLinear(SteppedLinear):
 
 class AimCLRSemi(WholeClipFineTune):
     """``semi@1@aimclr``: semi-supervised learning of AimCLR's code (Levigty/AimCLR 6cd7376): round(1 % of n) clips of
-    every class, the encoder in eval mode although all its weights move. No settings of it are published. Our
-    assumption: SGD 0.1 and weight decay 1e-4 of all parameters as in its pre-training, batch 128, 100 epochs, a tenth
-    from epoch 81 and whole clips as in its linear probe.
+    every class, the encoder is in eval mode although all its weights are trained. Its settings are not published. Our
+    assumption: SGD 0.1 and weight decay 1e-4 for all parameters as in its pre-training; batch 128, 100 epochs, a tenth
+    of the rate from epoch 81, and whole clips as in its linear probe.
     """
 
     batch_size: int = Field(128, ge=2, description="clips per step; each epoch is cut into batches in the same way")

@@ -80,8 +80,9 @@ class CMDLinear(CroppedLinear):
 
 class CMDSemi(SteppedFineTune):
     """``semi@1@cmd``: semi-supervised learning of CMD's code (maoyunyao/CMD 6e9a8ac; with ``label_share=1`` and
-    ``draws=1`` its transfer): all parameters by SGD 0.01 without decay, batch 64, 80 epochs, a tenth from epochs 51 and
-    71, crops and no rotation, five lists of int(1 % of n) clips of a shuffle. It prints the best epoch on test.
+    ``draws=1`` its transfer): all parameters by SGD 0.01 without decay, batch 64, 80 epochs, a tenth of the rate from
+    epochs 51 and 71, crops and no rotation, five lists of int(1 % of n) shuffled clips. The code prints the best epoch
+    on test.
     """
 
 

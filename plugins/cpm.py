@@ -1,8 +1,8 @@
 """CPM: a clip's views are similar to the same earlier clips; the nearest become positives (Zhang et al., ECCV 2022).
 
-There is no public code: the implementation is our assumption from the paper's abstract and from notes on it. A
-student with a predictor matches the similarities of its EMA target to the embeddings of earlier clips in a queue; in
-the last part of the schedule the nearest of these count as positives too. B clips, E width of an embedding, n keys.
+There is no public code: the implementation is our assumption from the paper's abstract and from notes on it. A student
+with a predictor learns the similarities between its EMA target and the embeddings of earlier clips in a queue; in the
+last part of the schedule the nearest of these count as positives too. B clips, E width of an embedding, n keys.
 """
 
 import torch
@@ -31,7 +31,7 @@ class CPMConfig(MomentumContrastConfig):
 
 
 class CPM(MomentumContrast):
-    """Match a target's similarities to the embeddings of earlier clips."""
+    """A student that learns a target's similarities to the embeddings of earlier clips."""
 
     Config = CPMConfig
     roles = MomentumContrast.roles | {"predictor": "head"}
@@ -63,7 +63,7 @@ class CPM(MomentumContrast):
         alike_Bn = cosines(target_BE, keys_nE)
         if step.phase == "mining":
             positives = max(1, round(config.positives * config.queue))
-            alike_Bn = alike_Bn.masked_fill(nearest(alike_Bn, positives), 1.0)  # as alike as the clip itself
+            alike_Bn = alike_Bn.masked_fill(nearest(alike_Bn, positives), 1.0)  # as similar as the clip itself
         loss_B = divergence(cosines(student_BE, keys_nE) / config.temperature, alike_Bn / config.target_temperature)
         step.watch("student", student_BE)
         return {"loss": loss_B.mean()}

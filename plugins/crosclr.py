@@ -1,9 +1,9 @@
 """CrosSCLR: momentum contrast in three streams that find each other's positives (Li et al., CVPR 2021).
 
 Joints, motion and bones of one augmented view go to an encoder each, which distinguishes a clip from the keys of its
-own queue. In the second half the key nearest to a clip in one stream is a positive of the others too, and products
-of two streams' similarities are further logits. Facts: LinguoLi/CrosSCLR, net/crossclr_3views.py and its processor.
-B clips, D width of a clip's features, E of an embedding, n keys in a queue, K positions of the queue.
+own queue. In the second half the key nearest to a clip in one stream is a positive in the other streams too, and
+products of two streams' similarities are further logits. Facts: LinguoLi/CrosSCLR, net/crossclr_3views.py and its
+processor. B clips, D width of a clip's features, E of an embedding, n keys in a queue, K positions of the queue.
 """
 
 import re
@@ -25,7 +25,7 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
 class CrosSCLRConfig(ShearedConfig):
-    """Defaults follow the authors' code, but for ``head`` and ``keys``."""
+    """Defaults follow the authors' code, except ``head`` and ``keys``."""
 
     mining_from: float = Field(0.5, ge=0, le=1, description="part of the schedule in which streams are on their own")
     neighbors: int = Field(1, ge=1, description="nearest keys of one stream that are then positives of another")
@@ -89,7 +89,7 @@ def imported(state, options) -> Imported:
     for stream in STREAMS[1:]:
         if graph_settings(state, f"encoder_q_{stream}.") != settings:
             raise SkelbenchError(f"its encoder of {stream} has another size than the encoder of joints")
-    trained = "queue" in state  # else a classifier is in the place of the head
+    trained = "queue" in state  # otherwise a classifier replaces the head
     for name, x in state.items():
         match = _FILE.fullmatch(name)
         if match is None:

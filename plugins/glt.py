@@ -36,7 +36,7 @@ class GLTConfig(Spec):
 
 
 class Block(nn.Module):
-    """Attention over places, over frames, feed-forward; its positions are added before either attention."""
+    """Attention over places, over frames, feed-forward; positions are added before both attentions."""
 
     def __init__(self, frames, places, config):
         super().__init__()
@@ -63,8 +63,8 @@ class GLT(Encoder):
     """``GLT(config, topology, grid)``: one row per clip, a token per frame, read out by the mean of real frames.
 
     The joint between the shoulders (the topology's center where there is none) has an embedding of its own: in clips
-    aligned "frames-with-path" it shows where a body is. All body slots are read, absent bodies as zeros; clips have
-    exactly the grid's frames.
+    aligned "frames-with-path" it carries the position of the body. All body slots are read, absent bodies as zeros;
+    clips have exactly the grid's frames.
     """
 
     Config = GLTConfig

@@ -29,7 +29,7 @@ class HCNConfig(Spec):
 
 
 class HCN(Encoder):
-    """``HCN(config, topology, grid)``: one feature per clip, the last image as it is.
+    """``HCN(config, topology, grid)``: one feature per clip, the flattened last image.
 
     Raises:
         SkelbenchError: clips are too short to be halved four times.

@@ -1,9 +1,9 @@
 """HSP: one encoder for heterogeneous skeletons, poses of the image plane lifted and prompted (Wang et al., CVPR 2025).
 
-Facts: hongsong-wang/Heter-Skeleton, which holds a README alone: the loss and encoder are USDRL's, a small network of
-linear layers and a norm estimates depth. The rest is our assumption: two of USDRL's four views of a clip are shown as a
-flat skeleton, projected along z, of the joints that COCO has, and agree with the two that are not. Third channels of
-wengwanjiang/FoundSkelModel @945fe91, feeder_ntu2d_pretrain.py. R rows, T frames, J joints, C = 3.
+Facts: hongsong-wang/Heter-Skeleton, which contains only a README: loss and encoder are USDRL's, and a small network of
+linear layers and a norm estimates depth. The rest is our assumption: two of USDRL's four views of a clip become flat
+skeletons, projected along z and reduced to the joints of COCO. They agree with the other two views. The third channel
+is as in wengwanjiang/FoundSkelModel @945fe91, feeder_ntu2d_pretrain.py. R rows, T frames, J joints, C = 3.
 """
 
 from typing import Literal
@@ -20,7 +20,7 @@ from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views.skeleton.topology import COCO17
 
 SHARED = {*COCO17.joints, "head"}
-"""Names of joints that poses of the image plane have; a Kinect's head is about where COCO's nose is."""
+"""Names of joints that poses of the image plane have; the head of a Kinect skeleton is near COCO's nose."""
 
 
 class HSPConfig(MultiGrainedConfig):
@@ -40,7 +40,7 @@ class HSP(MultiGrained):
     """Multi-grained decorrelation between a clip's skeleton in space and in the image plane.
 
     Raises:
-        SkelbenchError: the skeleton has none of the joints, or poses are 2-D and depth would be learned from them.
+        SkelbenchError: the skeleton has none of the joints, or poses are 2-D, so that depth cannot be learned.
     """
 
     Config = HSPConfig

@@ -1,10 +1,9 @@
-"""iBOT on skeletons: DINO, and the teacher's prototype distribution predicted at hidden tokens (Zhou et al., 2022).
+"""iBOT on skeletons: DINO, and the teacher's prototype distribution predicted at masked tokens (Zhou et al., 2022).
 
-The student sees both global views with tokens hidden, and the local ones whole; the teacher sees the global views
-whole. Class tokens are matched across views (DINO's loss), hidden tokens within a view. Crops are *our assumption*
-(:mod:`skelbench.methods.self_distillation`), their fractions DINO's; other constants follow the code
-(bytedance/ibot), and from the recipe in its README local views, half of the global views unmasked and one head for both
-losses.
+The student sees both global views with masked tokens, and the local views unmasked; the teacher sees the global views
+unmasked. Class tokens are matched across views (DINO's loss), masked tokens within a view. Crops are *our assumption*
+(:mod:`skelbench.methods.self_distillation`), their fractions DINO's; other constants follow the code (bytedance/ibot).
+Local views, half of the global views unmasked, and one head for both losses follow the recipe in its README.
 """
 
 from typing import Literal

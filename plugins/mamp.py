@@ -1,6 +1,6 @@
-"""MAMP: predict the motion of masked joints, hiding the joints that move (Mao et al., ICCV 2023).
+"""MAMP: predict the motion of masked joints; moving joints are masked more often (Mao et al., ICCV 2023).
 
-SkeletonMAE with two changes: which tokens are hidden is drawn with odds that grow with their motion, and the target is
+SkeletonMAE with two changes: tokens are masked with probabilities that grow with their motion, and the target is
 the displacement to a later frame instead of the coordinates. Facts: the authors' repository (maoyunyao/MAMP,
 model_mamp); R bodies, T frames, J joints, N tokens, K visible tokens.
 """
@@ -77,7 +77,7 @@ class MampLinear(RotatedLinear):
 class MampFineTune(FineTune):
     """``finetune@mamp``: fine-tuning of MAMP's code (maoyunyao/MAMP 09e6252: main_finetune.py, its scripts).
 
-    Dropout on tokens, their mean over time with the joints apart, the mean over both body slots, a hidden layer of 2048
+    Dropout on tokens, their mean over time for each joint, the mean over both body slots, a hidden layer of 2048
     with batch norm and ReLU, a linear layer: 6.9 million parameters more than the encoder's 6.3 at its published size.
     Our assumption: equal batches in place of an incomplete last one; batch norm of the whole batch of 48 in one
     process, where the code has 2 x 24.
@@ -99,8 +99,8 @@ class MampFineTune(FineTune):
 
 
 class MampSemi(MampFineTune):
-    """``semi@1@mamp``: as ``finetune@mamp`` on int(1 % of n) clips of a shuffle. Its own lists come from a seed that
-    each of two processes draws independently (up to twice as many clips together); ours are five fixed lists."""
+    """``semi@1@mamp``: as ``finetune@mamp`` on int(1 % of n) shuffled clips. In the code, two processes draw lists
+    independently (together up to twice as many clips); here there are five fixed lists."""
 
     label_share: float = Field(0.01, gt=0, le=1, description=LABELS)
     draws: int = Field(DRAWS, ge=1, description=LISTS)

@@ -1,8 +1,8 @@
-"""PSTL: Barlow Twins between a clip and what is left of it when frames or joints are missing (Zhou et al., AAAI 2023).
+"""PSTL: Barlow Twins between a clip and the same clip without some frames or joints (Zhou et al., AAAI 2023).
 
 Facts: YujieOuO/PSTL, model.py and procedure.py. Three views are sheared, shifted and rotated independently. The
-second lacks its fastest frames and as many random ones; the third lacks joints, mostly with many bones. B clips,
-E width of the embedding, P patches of frames, J joints, P' and J' those that are left.
+second lacks its fastest frames and as many random ones; the third lacks joints, preferably joints with many bones. B
+clips, E width of the embedding, P patches of frames, J joints, P' and J' the remaining ones.
 """
 
 from math import cos, floor, pi
@@ -30,7 +30,7 @@ FRAMES, JOINTS = 0, 1
 
 
 class PSTLConfig(Config):
-    """Defaults follow the authors' code, but for ``draws`` and ``resize``."""
+    """Defaults follow the authors' code, except ``draws`` and ``resize``."""
 
     stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
     head_hidden: int = Field(6144, ge=1, description="width of the projector and of the embedding")
@@ -100,11 +100,11 @@ class PSTL(Method):
         return {"loss": frames + joints, "frames": frames, "joints": joints}
 
     def optim_groups(self):
-        """Everything decays, biases and norms too, as in the code."""
+        """Return one group: weight decay for all parameters, biases and norms too, as in the code."""
         return one_group(self)
 
     def slower_frames(self, view, step):
-        """int64 [R, P', J]: of each clip without its fastest patches, and without as many of the rest at random."""
+        """int64 [R, P', J]: tokens of each clip without its fastest patches and as many random other patches."""
         grid, missing = self.context.grid, self.missing_frames
         moved_RP = displacement(view.x_RTJC).square().mean((2, 3)).unflatten(1, (-1, grid.patch)).mean(2)
         moved_BP = view.per_clip(moved_RP)
@@ -117,8 +117,7 @@ class PSTL(Method):
         return lines(slow_Rp.gather(1, kept_RP), joints_RJ, grid.joints)
 
     def outer_joints(self, view, step):
-        """int64 [R, P, J']: without the joints of bone ends drawn until there are enough; a joint with more bones is
-        drawn sooner."""
+        """int64 [R, P, J']: tokens without joints drawn from the ends of bones; joints with more bones are likelier."""
         grid = self.context.grid
         u_RL = step.uniform(self._keys(view), len(self.bone_ends_L), op=JOINTS)
         ends_RL = self.bone_ends_L.expand_as(u_RL)
@@ -128,7 +127,7 @@ class PSTL(Method):
         return lines(patches_RP, kept_RJ, grid.joints)
 
     def _keys(self, view):
-        """int64 [R]: one for all bodies of a clip, or for all clips."""
+        """int64 [R]: keys of the draws, the same for all bodies of a clip, or for all clips."""
         keys_R = view.keys_R - view.rows_R % view.bodies
         return keys_R if self.config.draws == "clip" else torch.zeros_like(keys_R)
 
@@ -136,7 +135,7 @@ class PSTL(Method):
 class PSTLLinear(NativeLinear):
     """``linear@pstl``: the probe of PSTL's code (YujieOuO/PSTL da95ce1: procedure.py, model.py, config.py).
 
-    A linear layer on the frozen encoder's features as they are, Adam, whose rate falls along half a cosine by epochs.
+    A linear layer on the frozen encoder's unchanged features; Adam, whose rate falls along half a cosine by epochs.
     Metrics: :class:`~skelbench_plugins._native.NativeLinear`.
     """
 
@@ -148,7 +147,7 @@ class PSTLLinear(NativeLinear):
     epochs: int = Field(150, ge=1, description="passes over the training clips")
 
     def rate(self, epoch):
-        """The same for a whole epoch; after the last one it would be 0."""
+        """Learning rate, constant within an epoch; it would be 0 after the last epoch."""
         return self.lr * (1 + cos(pi * floor(epoch) / self.epochs)) / 2
 
     def passes(self, features, seed, device, progress):
@@ -204,7 +203,7 @@ def skelbench_methods():
             native=GRAPH_NATIVE
             | {
                 "encoder.init": "torch",
-                "method.draws": "batch",  # what the published numbers were made with
+                "method.draws": "batch",  # as in the published runs
                 "train.epochs": 150,
             },
             probe=NativeProbe(protocol="linear@pstl", best_on_test=True),

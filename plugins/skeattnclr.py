@@ -1,7 +1,7 @@
-"""SkeAttnCLR: salient parts of a mixed clip against what is not salient (Hua et al., IJCAI 2023).
+"""SkeAttnCLR: contrast of salient and other cells of a mixed clip (Hua et al., IJCAI 2023).
 
-Momentum contrast, and attention over the cells of a view with a region from another clip: salient cells are
-pulled to the same cells of the key and away from the rest of its own clip, and the rest the same way. Facts:
+Momentum contrast, and attention over the cells of a view with a region from another clip: the feature of salient cells
+agrees with the key's salient cells and differs from the other cells of its clip, and vice versa. Facts:
 GitHubOfHyl97/SkeAttnCLR, net/SkeAttnCLR.py, net/utils/AttnMask.py, processor/pretrain_SkeAttnLWL.py. B clips, R rows
 (bodies), N cells (stretches of frames x joints; a class token is one more), D channels, E width of embeddings, n keys.
 """
@@ -42,7 +42,7 @@ class SkeAttnCLRConfig(MomentumContrastConfig):
 
 
 class SkeAttnCLR(MomentumContrast):
-    """Three contrasts: of whole clips, of salient cells, of the others; one head, a predictor each."""
+    """Three contrasts: of whole clips, of salient cells, of other cells; one head, a predictor for each contrast."""
 
     Config = SkeAttnCLRConfig
     roles = MomentumContrast.roles | {"attention": "head", "predictor": "head"}
@@ -82,7 +82,7 @@ class SkeAttnCLR(MomentumContrast):
         alike = self.config.batch_region
         mixed = region_swap(query, partner_B, topology, step.uniform, PARTS, limits, alike=alike).view
 
-        # Heads normalize by the batch of all processes, so that their clips meet before the heads.
+        # Heads normalize over the batch of all processes, so clips are gathered before the heads.
         whole_BE = self.predicted("whole", step.gather(self.clip_features(self.encoder(query), query), gradient=True))
         encoded = self.encoder(mixed)
         mask_RND = self.attention(cells(encoded))
@@ -101,7 +101,7 @@ class SkeAttnCLR(MomentumContrast):
         temperature = self.config.temperature
 
         def contrast(query_BE, own_BE, *away_BE):
-            """InfoNCE with the clip's own key, the queue, and parts of the clip itself to keep away from."""
+            """InfoNCE with the clip's own key; negatives are the queue and other parts of the same clip."""
             logits = similarities(query_BE, own_BE, keys_nE, temperature)
             away = [(query_BE * x_BE.detach()).sum(1, keepdim=True) / temperature for x_BE in away_BE]
             return info_nce(torch.cat([logits, *away], 1)).mean()
@@ -168,7 +168,7 @@ _ATTENTION = {"neck.norm0": "norm", "neck.Attn.qkv": "qkv", "neck.Attn.proj": "p
 
 
 def _ours(name):
-    """Our name of a tensor; None = it is of no use here."""
+    """Our name of a tensor; None = it is not needed here."""
     first, _, rest = name.partition(".")
     module, _, last = rest.rpartition(".")
     twin = "key_" if first == "encoder_k" else ""
@@ -189,7 +189,8 @@ def _ours(name):
 
 
 def imported(state, options) -> Imported:
-    """A checkpoint of the authors' code: encoder, head, attention, predictors, twins and queue; or encoder alone."""
+    """A checkpoint of the authors' code: encoder, head, attention, predictors, EMA copies and queue; or only the
+    encoder."""
     settings = graph_settings(state, "encoder_q.backbone.") | {"encoder.partition": "directed"}
     pretraining = "queue_z" in state
     ours = {name: _ours(name) for name in state}

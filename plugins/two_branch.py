@@ -44,8 +44,8 @@ class TwoBranch(TwoBranchEncoder):
     """``TwoBranch(config, topology, grid)``: sine positions in time, none or learned ones in space, feed-forward parts
     as wide as D.
 
-    With ``fused`` every stream has an embedding of its own, which the layers share; of a view with stream "fused" it
-    makes all three and encodes a linear map of the mean of their embeddings, per branch.
+    With ``fused`` every stream has its own embedding, and all streams share the layers. For a view with stream "fused",
+    each branch encodes a linear map of the mean of all three embeddings.
     """
 
     Config = TwoBranchConfig

@@ -1,8 +1,9 @@
-"""UmURL: joints, bones and motion apart agree with all three fused at the input (Sun et al., ACM MM 2023).
+"""UmURL: separate joints, bones and motion agree with all three fused at the input (Sun et al., ACM MM 2023).
 
-Facts: HuiGuanLab/UmURL @744278b, umurl.py and pretrain.py. Of four independently distorted copies of a clip three are
-encoded as one stream each, the fourth as all; what a projector per stream finds in the fused feature has to agree with
-what it finds in that stream's. VICReg keeps embeddings apart. B clips of all processes, E width of an embedding.
+Facts: HuiGuanLab/UmURL @744278b, umurl.py and pretrain.py. A clip has four independently distorted copies. Three are
+encoded as one stream each, the fourth as all streams fused. Each stream has a projector; its outputs for the fused
+feature and for the feature of the stream agree. VICReg prevents collapse. B clips of all processes, E width of an
+embedding.
 """
 
 from typing import Literal
@@ -30,7 +31,7 @@ LATE = {stream: f"fused_{stream}" for stream in SINGLE}
 
 
 class UmURLConfig(DistortedConfig):
-    """Defaults follow the authors' code, but for ``fusion`` and ``resize``."""
+    """Defaults follow the authors' code, except ``fusion`` and ``resize``."""
 
     fusion: Literal["early", "late"] = Field(
         "late", description="how streams are fused: at the input of an encoder that can, or the mean of its features"
@@ -43,7 +44,7 @@ class UmURLConfig(DistortedConfig):
 
 
 class UmURL(Method):
-    """Streams of their own and fused, decomposed by the same projectors, with VICReg's terms."""
+    """Single and fused streams with the same projectors and VICReg's terms."""
 
     Config = UmURLConfig
     roles = {"encoder": "student", "fuse": "head", **{f"projectors.{stream}": "head" for stream in SINGLE}}
@@ -84,7 +85,7 @@ class UmURL(Method):
         return {"loss": loss, "intra": intra, "inter": inter, "variance": spread, "covariance": related}
 
     def optim_groups(self):
-        """Everything decays, biases and norms too, as in the code."""
+        """Return one group: weight decay for all parameters, biases and norms too, as in the code."""
         return one_group(self)
 
     def _feature(self, view, step):

@@ -1,10 +1,11 @@
 """ActCLR: moving and static regions of a clip are augmented differently (Lin, Zhang and Liu, CVPR 2023); the second
 stage of AimCLR.
 
-Cells that differ from the mean clip are a clip's actionlet. Queries are strongly augmented, given other bone lengths
-and other clips' regions outside of the actionlet, or mixed with whole other clips; they learn the key's distribution
-over its nearest keys in the queue. Facts: LanglandsLin/ActCLR, net/actclr.py, net/st_gcn.py, feeder/tools.py,
-processor/pretrain_actclr.py. B clips, R rows (bodies), N cells, D channels, E width of an embedding, n keys.
+The actionlet of a clip is the set of cells that differ from the mean clip. There are three queries: strongly augmented
+outside of the actionlet; with other bone lengths and regions of other clips outside of it; mixed with whole other
+clips. Each query learns the key's distribution over the nearest keys in the queue. Facts: LanglandsLin/ActCLR,
+net/actclr.py, net/st_gcn.py, feeder/tools.py, processor/pretrain_actclr.py. B clips, R rows (bodies), N cells, D
+channels, E width of an embedding, n keys.
 """
 
 import torch
@@ -29,7 +30,8 @@ SHARES = (0.24, 0.4), (0.08, 0.24)
 """Range of region lengths, as fractions of 50 frames: 12 to 20, and 4 to 12 for regions around actionlets late in
 the schedule."""
 FEWEST = 8
-"""Smallest number of neighbors in the target distribution, if there are as many keys: one key is no distribution."""
+"""Smallest number of neighbors in the target distribution, if the queue has as many keys: a distribution needs several.
+"""
 
 
 class ActCLRConfig(ExtremeContrastConfig):
@@ -63,8 +65,8 @@ class ActCLRConfig(ExtremeContrastConfig):
 
 
 class ActCLR(ExtremeContrast):
-    """Three queries outside of, around and across actionlets; each learns the distribution of one key over its
-    neighbors."""
+    """Three queries that are changed outside of, around and across actionlets; each learns a key's distribution over
+    its neighbors."""
 
     Config = ActCLRConfig
     whole_batch = "clips are mixed with others of their batch, and compared with its mean"
@@ -100,7 +102,7 @@ class ActCLR(ExtremeContrast):
         around = mix(
             moved, partners(moved, step, 2), topology, step, (1, 2) if late else (2, 3), SHARES[late], alike, op=2
         ).view
-        # The code gives joints other bone lengths in place, bones and motion in a copy.
+        # The code changes bone lengths of joints in place, and of bones and motion in a copy.
         transferred = config.transferred and positive.stream == "joint"
         across_of, partner_B = moved if transferred else positive, partners(positive, step, 3)
         across = mix(across_of, partner_B, topology, step, (2, 3), SHARES[0], alike, op=3)
@@ -117,7 +119,7 @@ class ActCLR(ExtremeContrast):
         return {"loss": sum(losses.values()), **figures}
 
     def teach(self, key, step):
-        """Unit vectors: [1, E] of the mean clip; [B, E], half of each clip, half of its actionlet; [n, E]."""
+        """Unit vectors: of the mean clip [1, E]; keys [B, E], means of clip and actionlet; queue [n, E]."""
         mean, share_M = mean_clip(key)
         anchor_MD = self.clip_features(self.key_encoder(mean), mean)
         anchor_1E = F.normalize(self.key_head(share_M @ anchor_MD)[None].float(), dim=1)
@@ -143,7 +145,7 @@ class ActCLR(ExtremeContrast):
         )
 
     def taught(self, view, key_BE, keys_nE, step):
-        """Divergence of a query's distribution from the key's, over the keys nearest to this key."""
+        """Divergence of a query's distribution from the key's, over the keys of the queue nearest to this key."""
         config, query_BE = self.config, self.queries(view)
         near_Bn = cosines(key_BE, keys_nE)
         near_Bn = near_Bn.masked_fill(near_Bn > config.duplicate, -1.0)

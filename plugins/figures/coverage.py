@@ -63,7 +63,7 @@ class Kind(NamedTuple):
     grid: str
     """``8x25``."""
     share_R: np.ndarray
-    """Fraction of tokens hidden by each mask, of the views that were masked."""
+    """Fraction of tokens that each mask covers, in masked views."""
 
 
 @styled

@@ -31,7 +31,7 @@ NAMES = ("direction", "length", "global_direction", "global_length")
 
 
 class LocalShear(Shear):
-    """Shear all joints but the one between the shoulders, which shows a body's path in the room.
+    """Shear all joints except the one between the shoulders, which carries the path of the body in the room.
 
     >>> LocalShear(amplitude=0.3)
     LocalShear(p=1.0, amplitude=0.3)
@@ -45,7 +45,7 @@ class LocalShear(Shear):
 
 
 class GLTransformerConfig(Config):
-    """Defaults follow the authors' code, but for ``resize`` and ``relative``."""
+    """Defaults follow the authors' code, except ``resize`` and ``relative``."""
 
     intervals: tuple[Annotated[int, Field(ge=1, json_schema_extra={"unit": "frames"})], ...] = Field(
         (1, 5, 10), min_length=1, description="how many frames ago; from the first frame where there are not as many"
@@ -122,9 +122,9 @@ class GLTransformer(Method):
 
     def _cross_entropy(self, logits, target_XTS):
         """Logits [X, T, S] of one head for all tokens, in float32."""
-        if self.by_frame:  # a token says it of all joints of a frame
+        if self.by_frame:  # a token predicts all joints of a frame
             logits_XTSc = logits.unflatten(2, (self.places, -1))
-        else:  # of all frames of its patch
+        else:  # a token predicts all frames of its patch
             logits_RPJpc = logits.unflatten(2, (self.places, -1)).unflatten(1, (-1, self.context.grid.joints))
             logits_XTSc = logits_RPJpc.transpose(2, 3).flatten(1, 2)
         loss = F.cross_entropy(logits_XTSc.flatten(0, 2).float(), target_XTS.flatten(), reduction="none")
@@ -140,10 +140,10 @@ class GLTransformerLinear(NativeLinear):
     linear_eval_protocol.py).
 
     A linear layer on the mean over real frames, Adam at one rate. Training clips are played slower or faster in every
-    epoch, so that the encoder runs 121 times over them. Its own dropout stays on meanwhile (``noisy``), as the code has
-    it: ``model.train()`` in every epoch, whose numbers its paper prints. Weights begin with the spread that PyTorch
-    gives 2400 features. Metrics: :class:`~skelbench_plugins._native.NativeLinear`; the code prints the best of the
-    epochs after the 60th.
+    epoch, so that the encoder runs 121 times over them. The encoder's dropout stays on (``noisy``): the code calls
+    ``model.train()`` in every epoch, and the paper has these numbers. Weights begin with the spread that PyTorch gives
+    2400 features. Metrics: :class:`~skelbench_plugins._native.NativeLinear`; the code prints the best of the epochs
+    after the 60th.
     """
 
     normalizes: ClassVar[bool] = False

@@ -1,7 +1,7 @@
-"""HaLP: positives that no clip has, hallucinated between a key and prototypes of the queue (Shah et al., CVPR 2023).
+"""HaLP: artificial positives, hallucinated between a key and prototypes of the queue (Shah et al., CVPR 2023).
 
-Momentum contrast of a clip's two views. Besides, the query is drawn to points on the way from its key to prototypes of
-the newest keys, as long as the key's own prototype stays the nearest. Facts: anshulbshah/HaLP @ae460b4,
+Momentum contrast of a clip's two views. The query is also attracted to points between its key and prototypes of the
+newest keys, if the key's own prototype is the nearest to the point. Facts: anshulbshah/HaLP @ae460b4,
 moco/builder_single_modality_halp.py. B clips, G points of each, E width of the embedding, K prototypes.
 """
 
@@ -51,7 +51,7 @@ class HaLP(RecurrentContrast):
 
     Config = HaLPConfig
     whole_batch = "hallucinated positives are averaged over the whole batch"
-    queue_fills = 3  # the first positive is hallucinated after two
+    queue_fills = 3  # the first positive is hallucinated after the queue was filled twice
     prototype_KE: Tensor
 
     def __init__(self, config, context):

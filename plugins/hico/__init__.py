@@ -1,10 +1,10 @@
 """HiCo: momentum contrast at five levels of a clip (Dong et al., AAAI 2023).
 
-Stretches of frames and groups of joints at several granularities ("clips" and "parts"), all of them over time, all over
-joints, and the whole. The finest stretch has the key's at every granularity as positives, and so has the finest group;
-features over time are contrasted with the keys over joints and vice versa. Facts: HuiGuanLab/HiCo @cf39a93,
-hico/builder.py, losses.py, pretraining.py. B clips, G granularities, D width, E of an embedding, n clips in a queue, N
-random vectors that pass for keys.
+The levels are stretches of frames and groups of joints at several granularities ("clips" and "parts"), all frames, all
+joints, and the whole clip. The positives of the finest stretch are the key's stretches at every granularity, and the
+same for groups. Features over time are contrasted with the keys over joints and vice versa. Facts: HuiGuanLab/HiCo
+@cf39a93, hico/builder.py, losses.py, pretraining.py. B clips, G granularities, D width, E of an embedding, n clips in a
+queue, N random vectors used as keys.
 """
 
 from typing import Literal
@@ -31,11 +31,11 @@ from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, Protocol
 GRANULAR = ("clip", "part")
 """Levels with an embedding per granularity; the others have one."""
 OTHER = {"time": "space", "space": "time", "instance": "instance"}
-"""The level whose keys a level is compared with."""
+"""Level -> the level whose keys it is compared with."""
 
 
 class HiCoConfig(DistortedContrastConfig):
-    """Defaults follow the authors' code, but for ``resize`` and ``coarse_queue``."""
+    """Defaults follow the authors' code, except ``resize`` and ``coarse_queue``."""
 
     granularities: int = Field(4, ge=2, description="granularities over time and over joints")
     queue: int = Field(2048, ge=1, description="clips in the queues")
@@ -106,7 +106,8 @@ class HiCo(LevelContrast):
 
 class HiCoLinear(SteppedLinear):
     """``linear@hico``: the probe of HiCo's and SCD-Net's codes (HuiGuanLab/HiCo cf39a93, cong-wu/SCD-Net:
-    action_classification.py, its script or README, options_classification.py), which cut training clips as test clips.
+    action_classification.py, its script or README, options_classification.py), which crop training clips like test
+    clips.
     """
 
     lr: float = Field(2.0, gt=0, description="at the start, not scaled by the batch size")
@@ -163,7 +164,7 @@ def skelbench_methods():
             native=LONG_CONTRAST_NATIVE
             | {
                 "encoder": "hico",
-                "method.coarse_queue": "refreshes-a-part-as-released",  # what the published numbers were made with
+                "method.coarse_queue": "refreshes-a-part-as-released",  # as in the published runs
             },
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.05, 0.5)},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},

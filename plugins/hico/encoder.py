@@ -41,8 +41,8 @@ class HiCoEncoderConfig(Spec):
 
 
 class HiCoEncoder(TwoBranchEncoder):
-    """``HiCoEncoder(config, topology, grid)``: no positions; what is halved is the embeddings, not what layers make of
-    them, and all granularities of a branch share its layers. Features are G * D of time, then as many of space.
+    """``HiCoEncoder(config, topology, grid)``: no positions. Embeddings are halved before the layers, which all
+    granularities of a branch share. Features: G * D of time, then G * D of space.
 
     Raises:
         SkelbenchError: the grid has too few frames or joints to be halved so often.
@@ -70,7 +70,7 @@ class HiCoEncoder(TwoBranchEncoder):
                 nn.init.xavier_uniform_(parameter)
 
     def forward(self, view, mask_RN=None, keep_RK=None):
-        """Readouts ``time`` and ``space`` are the finest granularity's, ``times`` and ``spaces`` [B, G * D] all."""
+        """Readouts: ``time`` and ``space`` of the finest granularity, ``times`` and ``spaces`` [B, G * D] of all."""
         embedded = self.embed(self.coordinates(view))
         finest: list[Tensor] = []
         outputs: dict[str, Tensor] = {}
@@ -97,7 +97,7 @@ class HiCoEncoder(TwoBranchEncoder):
 
 
 class Halving(nn.Module):
-    """A depthwise convolution along the tokens, layer norm, ReLU, and of every two tokens the maximum."""
+    """A depthwise convolution along the tokens, layer norm, ReLU, and the maximum of every two tokens."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""HYSP: two views of a clip meet in hyperbolic space, where what is uncertain stays near the center (Franco et al.,
+"""HYSP: two views of a clip meet in hyperbolic space, where uncertain features stay near the center (Franco et al.,
 ICLR 2023).
 
 BYOL between a strongly and a weakly augmented view, without negatives: first by their cosine, later by their distance
@@ -28,7 +28,7 @@ from .ball import distance, exp_map
 
 
 class HYSPConfig(StrongConfig):
-    """Defaults follow the authors' code, but for ``capped`` and ``resize``."""
+    """Defaults follow the authors' code, except ``capped`` and ``resize``."""
 
     stream: Stream = Field("joint", description="what of the clip it is trained on")
     head_hidden: int = Field(1024, ge=1, description="width of projector, predictor and embedding")
@@ -94,7 +94,7 @@ class HYSP(Method):
         ema_update(self.target_projector, self.projector, self.config.momentum)
 
     def optim_groups(self):
-        """Everything decays, biases and norms too, as in the code."""
+        """Return one group: weight decay for all parameters, biases and norms too, as in the code."""
         return one_group(self)
 
 
@@ -105,11 +105,12 @@ PARTS = {
     "online_predictor.net": "predictor",
     "target_projector.net": "target_projector",
 }
-"""Names of its parts and, after the arrow, ours; of encoders what comes before :func:`graph_name`."""
+"""Names of parts in the file and, after the arrow, ours; for encoders the prefix before :func:`graph_name`."""
 
 
 def imported(state, options) -> Imported:
-    """A checkpoint of the authors' code; one of its probe has the encoder alone, and a classifier as projector."""
+    """A checkpoint of the authors' code; a checkpoint of its probe has only the encoder, and a classifier in place of
+    the projector."""
     prefix = "model." if any(name.startswith("model.") for name in state) else ""
     state = {name.removeprefix(prefix): x for name, x in state.items()}
     settings = graph_settings(state, "online_encoder.")
@@ -180,7 +181,7 @@ def skelbench_methods():
                 "encoder.base": 64,
                 "encoder.out": 1024,
                 "encoder.init": "torch",
-                "method.capped": True,  # what the published numbers were made with
+                "method.capped": True,  # as in the published runs
                 "train.epochs": 400,
                 "train.lr": 0.2,
             },

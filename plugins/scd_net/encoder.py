@@ -1,4 +1,5 @@
-"""SCD-Net's encoder: graph convolutions and a transformer layer over a clip's frames, others over its joints.
+"""SCD-Net's encoder: graph convolutions and a transformer layer over a clip's frames, and the same over its joints,
+with other weights.
 
 Facts: cong-wu/SCD-Net, scd/scd_encoder.py. B clips, M body slots, T frames, K = M * J joints of all slots, D width of a
 branch.
@@ -41,7 +42,7 @@ class SCDNetEncoderConfig(Spec):
 
 
 class SCDNetEncoder(TwoBranchEncoder):
-    """``SCDNetEncoder(config, topology, grid)``: no positions; nothing is shared between the branches."""
+    """``SCDNetEncoder(config, topology, grid)``: no positions, no shared weights between the branches."""
 
     Config = SCDNetEncoderConfig
 

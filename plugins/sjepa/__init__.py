@@ -1,9 +1,9 @@
-"""S-JEPA: predict the features of hidden tokens (ECCV 2024).
+"""S-JEPA: predict the features of masked tokens (ECCV 2024).
 
 The student encodes the tokens of a transformed clip that motion-aware masking leaves visible; a predictor over the full
-grid guesses what an EMA target encoder sees at the hidden ones when it reads the same interval untransformed and whole:
-its output is masked, not its input. Channels are taken for classes, with a center that keeps them all in use. No code
-is published; what the paper does not specify is marked *our assumption*. R bodies, N tokens, D width.
+grid predicts the features of an EMA target encoder at the masked tokens. The target encoder reads the same interval,
+untransformed and unmasked. Channels are treated as classes, with a center that keeps them all in use. No code is
+published; what the paper does not specify is marked *our assumption*. R bodies, N tokens, D width.
 """
 
 from typing import Literal
@@ -98,7 +98,7 @@ class SJEPA(Method):
         step.keep("target", target_RND.flatten(0, 1))
         return {
             "loss": step.mean((loss_RN * mask_RN).sum(), mask_RN.sum()),
-            # Between bodies at the same place: 0 when targets say where a token is and nothing else.
+            # Variance over bodies at the same position: 0 if targets depend only on the position of a token.
             "target_std": spread(target_RND.float()).mean(),
         }
 

@@ -1,5 +1,5 @@
-"""SLiM (Do et al., 2026): the method, its targets of hidden tokens, and the comparisons of its paper: studies, tables
-and the figures that it prints."""
+"""SLiM (Do et al., 2026): the method, its targets of masked tokens, and the comparisons of its paper: studies, tables
+and published results."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from skelbench.plugin import (
 
 _PUBLISHED = Path(__file__).parent / "published"
 
-# What readers must know of the published figures, by the table or figure that shows them.
+# Notes on the published results, by the table or figure that shows them.
 _NOTES = {
     "linear": {
         "linear": "Paper: SLiM, Table 1 (PSTL is printed PTSL there), or the authors' own repository; joint stream "
@@ -238,7 +238,7 @@ def skelbench_methods() -> list[MethodSpec]:
                 "train.clip_grad": 3.0,
             },
             presets={
-                # The harness's preset, with the paper's 20 epochs of warm-up also where a schedule has 100.
+                # The harness's preset, with the paper's 20 epochs of warm-up also for 100 epochs.
                 "ablation": {"train.epochs": 100.0, "schedule.warmup": 20 / 100},
                 # Settings of the authors' announced code (repository KAIST-VICLab/SLiM, commit 2b8bb41), where they
                 # differ from the paper's text.

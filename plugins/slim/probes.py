@@ -32,9 +32,9 @@ PARTS = ("class -4", "class -3", "class -2", "class -1", "mean")
 READOUTS = {"cls": (3, 4), "cls+mean": (3, 5), "cls4": (0, 4), "cls4+mean": (0, 5)}
 """Readout -> its first part and the part after its last."""
 SIMILAR = 8
-"""Best probes whose disagreement measures what selection is worth."""
+"""Number of best probes whose disagreement measures the gain from selection."""
 EXPECTED_MAXIMUM = 1.4236
-"""Expected maximum of this number of standard normal variables."""
+"""Expected maximum of 8 standard normal variables."""
 PAPER_CLIPS = 16_487
 """Test clips of NTU RGB+D 60 X-Sub."""
 
@@ -153,8 +153,9 @@ class SlimReleaseLinear(Protocol):
 def selection_gain(disagreement: float, clips: int) -> float:
     """Expected gain in accuracy of the best of about 8 equally good probes on the test clips that choose it.
 
-    ``disagreement``: fraction of the clips that one of two such probes has right and the other wrong. The difference of
-    two accuracies then has variance ``disagreement / clips``, so each deviates by its root over the root of 2.
+    ``disagreement``: fraction of the clips that one of two such probes classifies correctly and the other does not. The
+    difference of two accuracies then has variance ``disagreement / clips``, so each deviates by its root over the root
+    of 2.
 
     >>> round(100 * selection_gain(0.04, 16487), 2)
     0.16
@@ -230,8 +231,8 @@ class _Grid:
 class SlimReleaseSemi(FineTune):
     """``semi@1@slim-release``: all weights by SGD, the encoder at a hundredth of the classifier's rate, 20,000 steps.
 
-    Our assumption: one process that sees whole batches, where each of the release's two processes trains an encoder of
-    its own; lists of labels of our own, as the release's depend on the order of its files.
+    Our assumption: one process with whole batches (each of the release's two processes trains its own encoder), and our
+    own lists of labels (the release's depend on the order of its files).
     """
 
     epochs: int = Field(1, ge=1, description="passes over the labeled clips")

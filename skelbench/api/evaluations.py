@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 def evaluate_runs(
     session: Session, runs: Sequence[tuple[RunDir, str]], protocols: Sequence[str], asked: EvaluationRequest
 ) -> list[dict[str, Any]]:
-    """One record per protocol, for the first of ``runs`` (each with its checkpoint) or for all of them fused; read
-    where it exists, else computed and written.
+    """One record per protocol, for the first of ``runs`` (each with its checkpoint) or for all of them fused. An
+    existing record is read, not computed again.
 
-    With several streams, or another than the run's own, and by protocols for other data, its controls are evaluated
-    the same way if they exist and have learned what the evaluation needs (``min_confidence``); else a note is printed.
+    With other streams than the run's own, or a protocol for other data, existing controls are evaluated in the same
+    way. A note names controls that cannot be, for example because they cannot work without joints (``min_confidence``).
 
     Raises:
         SkelbenchError: the evaluation is not possible; nothing is written.

@@ -133,7 +133,7 @@ def _write(session: Session, loaded: Loaded, folder: Path, onnx: bool) -> float 
             "depend on its settings and its state_dict alone"
         )
     difference = None
-    if onnx:  # of a single clip the exporter would take the number for a constant
+    if onnx:  # with a single clip the exporter would make the batch size a constant
         difference = write_onnx(again, folder / ONNX, *again.prepare(store, ids=np.resize(some, CHECKED)))
     (folder / CARD).write_text(_card(session, loaded, settings, store, difference), encoding="utf-8")
     return difference

@@ -27,7 +27,7 @@ TOLERANCE = 1e-3
 
 
 def need_onnx() -> None:
-    """SkelbenchError with what to install, if something is missing."""
+    """Raise SkelbenchError with what to install, if something is missing."""
     if missing := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:
         raise SkelbenchError(
             f"an ONNX model needs {' and '.join(missing)}, which is not installed: pip install 'skelbench[onnx]'"

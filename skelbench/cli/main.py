@@ -78,7 +78,7 @@ def options(
         list[str] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin file. Repeatable.")
     ] = None,
 ) -> None:
-    """Only shown by --help: :func:`main` takes --debug and --plugin out of the arguments wherever they stand."""
+    """Only shown by --help: :func:`main` takes --debug and --plugin out of the arguments at any position."""
 
 
 def _app() -> typer.Typer:

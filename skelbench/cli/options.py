@@ -126,7 +126,7 @@ PICTURES = ("png", "svg", "pdf")
 
 
 def kind_of_picture(output: Path, format_: str | None = None) -> str:
-    """``png``, ``svg`` or ``pdf``, by ``format_`` or the name of ``output``; refuses a place where none can be."""
+    """``png``, ``svg`` or ``pdf``, by ``format_`` or the name of ``output``; raise if no file can be written there."""
     from skelbench.core.errors import did_you_mean
 
     if format_ is not None and format_ not in PICTURES:
@@ -150,7 +150,7 @@ def check_place(output: Path) -> None:
 
 
 def new_dataset_name(name: str) -> str:
-    """``name`` for a dataset that is about to be made; those that are built in are taken."""
+    """Return ``name`` for a new dataset; names of built-in datasets are taken."""
     from skelbench.data.synthetic.dataset import NAME
     from skelbench.plugin.host import get_host
 

@@ -1,4 +1,4 @@
-"""``skelbench runs export|verify|add``: hands runs on as one file."""
+"""``skelbench runs export|verify|add``: exchanges runs as one file."""
 
 from __future__ import annotations
 

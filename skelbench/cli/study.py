@@ -254,13 +254,13 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
             if built.rows or table == "linear":
                 out.print(Terminal(built, notes=False, hint="compare --wide"))
                 break
-        except Exception as error:  # the runs are what hours went into
+        except Exception as error:  # the runs took hours: an error of the table must not hide them
             err.print(f"note: table {table} could not be made: {plain(one_line(error))}", soft_wrap=True)
     out.print("Next:")
     where = named_root(results.root)
     compare = f"  skelbench compare --table {table}{' --all' if changed else ''}{where}"
     out.print(styled(compare, ("  # from all runs there are", "dim")), soft_wrap=True)
-    if study.then:  # what a study cannot issue, as it needs what only its reader knows
+    if study.then:  # commands that need a choice of the user
         own = {trial.id for trial in trials}
         for run in results.read():
             if run.outcome == "done" and run.spec.id in own:

@@ -1,4 +1,4 @@
-"""``skelbench tune``: equal trials for every method, chosen among on held-out training subjects."""
+"""``skelbench tune``: the same number of trials for every method, compared on held-out training subjects."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
 
     try_all(tunings, session, work)
     records = [tuning.record(session, command()) for tuning in tunings]
-    for record in records:  # hours went into the trials
+    for record in records:  # the trials took hours
         write(session.results, record)
     records = retrain(tunings, records, session, work)
     out.print(Terminal(tuned.build(records)))

@@ -67,7 +67,7 @@ class Lease:
         self.release()
 
     def check(self) -> None:
-        """SkelbenchError if another process has taken the lease over, even if it ended since."""
+        """Raise SkelbenchError if another process has taken the lease over, even if it ended since."""
         owner = self._lock.owner
         lost = owner.token != self._lock.token if owner else not self.path.exists() and self.path.parent.exists()
         if lost:

@@ -91,7 +91,7 @@ class DataSpec(Grown):
 
 
 class TrainSpec(Grown):
-    """Training without optimizer and schedule. Durations are shares of the schedule. Fields with ``exclude`` change
+    """Training without optimizer and schedule. Durations are fractions of the schedule. Fields with ``exclude`` change
     memory or speed only: they are recorded next to the spec and do not enter the id."""
 
     ADDED = frozenset({"align", "degrade"})
@@ -130,7 +130,7 @@ class TrainSpec(Grown):
     )
     compile: Literal["auto", "on", "off"] = Field(
         "auto",
-        exclude=True,  # bits differ by rounding alone: recorded beside a run, no part of its identity
+        exclude=True,  # results differ by rounding only: recorded next to a run, not part of its id
         description="use Triton kernels for the prototype loss: the same numbers to rounding; auto = on a GPU in bf16",
     )
 
@@ -242,12 +242,12 @@ class EvalSpec(Grown):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out equal weights: the sum has the same id as one without weights."""
+        """Exclude equal weights: the sum has the same id as without weights."""
         return {name: value for name, value in super()._as_before(handler).items() if self.weighs or name != "weights"}
 
     @property
     def weighs(self) -> bool:
-        """Whether streams differ in weight."""
+        """Whether streams have different weights."""
         return len(set(self.weights)) > 1
 
     @property

@@ -19,8 +19,8 @@ from skelbench.core.user_config import SETTINGS, found, said
 TINY = 1 << 24
 """Multiplications of a product that one thread finishes before others are awake (measured: benchmarks/threads.py)."""
 GAIN = 0.9
-"""Fewer threads are chosen if they take less than this part of the time: bits depend on the number of threads, and on
-idle cores the choice should be the same every time."""
+"""Fewer threads are chosen if they take less than this fraction of the time: bits depend on the number of threads, and
+on idle cores the choice should be the same every time."""
 PATIENCE_SECONDS = 2.0
 
 

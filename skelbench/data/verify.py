@@ -68,7 +68,7 @@ def _judge(name: str, ok: object, value: str, expected: str, advice: str, otherw
 
 
 def recognize(store: ClipStore, kind: str | None = None) -> str | None:
-    """Return the known dataset that ``store`` is: ``kind``, else found from the clips' names; None = another one."""
+    """Return the known dataset in ``store``: ``kind``, else recognized by the clips' names; None = unknown."""
     if kind is not None:
         if kind != "other" and kind not in KNOWN:
             raise SkelbenchError(did_you_mean(kind, [*KNOWN, "other"], "dataset to verify against"))
@@ -108,7 +108,7 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
 def _counted(name: str, count: int, expected: int, sure: bool, advice: str) -> Check:
     if count == expected or sure:
         return _judge(name, count == expected, f"{count:,}", f"{expected:,}", advice, "wrong")
-    quoted = "the figure commonly quoted was never confirmed; results compare with others of the same count only"
+    quoted = "the commonly quoted number was never confirmed; results compare with others of the same count only"
     return Check(name, "look", f"{count:,}", f"{expected:,} quoted", quoted)
 
 
@@ -230,7 +230,7 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
     value = f"long ones vary by {typical:.0%} within a clip, at most {most:.0%}"
     loose = [j for j in long if body.spread_J[j] > MOST_SPREAD]
     named = ", ".join(f"{store.topology.joints[j]} {body.spread_J[j]:.0%}" for j in loose[:5])
-    # A camera at the side loses a shoulder or an ankle; joints that are mixed up are so in the middle or on both sides.
+    # A camera at the side loses a shoulder or an ankle; mixed-up joints show in the middle or on both sides.
     one_side = not any(store.topology.swap[j] in loose for j in loose)
     reason = "on one side only, which the camera seldom saw" if one_side else "are these joints connected?"
     advice = f"not rigid: {named}; {reason}"

@@ -88,7 +88,7 @@ class FineTune(FineTuneSettings):
     classes), ``train_accuracy`` and ``train_loss`` (nats, without label smoothing, of the last epoch's augmented
     batches); ``accuracy_selected``: a second fit without a stratified part of the labeled clips, at the epoch that is
     best on that part (ties: the lower loss); with ``best_on_test`` ``accuracy_best_on_test``, an upper bound;
-    ``steps``, ``n_train`` (labeled clips). Of several lists all are means; ``accuracy_sd`` is over lists.
+    ``steps``, ``n_train`` (labeled clips). With several lists all metrics are means; ``accuracy_sd`` is over lists.
     """
 
     def evaluate_encoder(

@@ -100,7 +100,7 @@ class MaskedAutoencoder(Method):
         )
 
     def reconstruct(self, view: View, keep_RK: Tensor, mask_RN: Tensor, y_RTJC: Tensor, step: Step) -> Tensor:
-        """Mean loss over the hidden tokens (``mask_RN`` True) of the global batch, predicting ``y_RTJC`` from the
+        """Mean loss over the masked tokens (``mask_RN`` True) of the global batch, predicting ``y_RTJC`` from the
         tokens ``keep_RK`` of ``view``."""
         visible = self.encoder(view, keep_RK=keep_RK)
         predicted_RNL = self.decoder(visible.tokens_RND, keep_RK)

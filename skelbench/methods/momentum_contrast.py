@@ -29,8 +29,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class ShearedConfig(Config):
-    """Settings that CrosSCLR's family shares; defaults follow the authors' code, but for
-    ``resize``.
+    """Settings that CrosSCLR's family shares; defaults follow the authors' code, except ``resize``.
 
     >>> ShearedConfig(queue=1024).view(Grid(frames=64, patch=8, joints=25)).crop
     ReflectCrop(pad=0.16666666666666666)

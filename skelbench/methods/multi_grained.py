@@ -30,7 +30,7 @@ LEVELS = {"time": 0.5, "space": 0.5, "instance": 1.0}
 
 
 class MultiGrainedConfig(DistortedConfig):
-    """Defaults follow USDRL's code, but for ``resize``.
+    """Defaults follow USDRL's code, except ``resize``.
 
     >>> MultiGrainedConfig(correlation=0.0).covariance
     1.0

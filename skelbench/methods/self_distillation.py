@@ -73,11 +73,11 @@ class PrototypeSettings(Config):
 
 
 class MultiCropConfig(PrototypeSettings):
-    """Two global and several local views of a clip. Durations are shares of 100 epochs.
+    """Two global and several local views of a clip. Durations are fractions of 100 epochs.
 
-    Defaults follow the code of DINO (facebookresearch/dino) and, but for its crops, of iBOT (bytedance/ibot).
+    Defaults follow the code of DINO (facebookresearch/dino) and, except its crops, of iBOT (bytedance/ibot).
 
-    An image crop shows a share of the picture at fewer pixels, a crop here a share of the clip at fewer frames (our
+    An image crop shows a part of the picture at fewer pixels; a crop here shows a part of the clip at fewer frames (our
     assumption).
 
     >>> views = MultiCropConfig(local_views=4).crops(Grid(frames=64, patch=8, joints=25))
@@ -184,7 +184,7 @@ def match_views(
 def predict_prototypes(
     objective: PrototypeObjective, head: PrototypeHead, teacher_head: PrototypeHead, hidden: Hidden
 ) -> Tensor:
-    """Sum over hidden tokens of ``hidden.share_I`` times the cross-entropy between student and teacher there (iBOT).
+    """Sum over masked tokens of ``hidden.share_I`` times the cross-entropy between student and teacher there (iBOT).
 
     >>> def forward(self, hidden):  # of a MaskedTarget with two heads and an objective
     ...     return predict_prototypes(self.objective, self.head, self.teacher_head, hidden)

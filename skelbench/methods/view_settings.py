@@ -92,5 +92,5 @@ class SequenceConfig(Config):
     )
 
     def view(self, grid: Grid) -> ViewSpec:
-        """The whole clip; nothing is drawn."""
+        """The whole clip, without random draws."""
         return ViewSpec(frames=grid.frames, crop=Center(share=1.0), resize=self.resize)

@@ -58,7 +58,7 @@ class Embedding(nn.Module):
 
 
 def sine_positions(places: int, width: int) -> Tensor:
-    """float32 [n, D], D even: sine and cosine by turns, of wavelengths 2 pi to 10000 x 2 pi (Vaswani et al., 2017)."""
+    """float32 [n, D], D even: alternating sine and cosine, wavelengths 2 pi to 10000 x 2 pi (Vaswani et al., 2017)."""
     i = torch.arange(0, width, 2)
     angle = torch.arange(places)[:, None] * torch.exp(i * (-math.log(10000.0) / width))
     return torch.stack([angle.sin(), angle.cos()], 2).flatten(1)

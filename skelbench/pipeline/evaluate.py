@@ -88,9 +88,9 @@ def evaluate(
     like: Configured | None = None,
     store: ClipStore | None = None,
 ) -> dict[str, Any]:
-    """The record of ``spec``: read back when it exists, else computed and written.
+    """The record of ``spec``: an existing record is read, otherwise it is computed and written.
 
-    A record is marked ``standard`` when nothing was asked for but the protocol: only those fill preset rows.
+    A record is ``standard`` if the request names only the protocol; only standard records fill preset rows.
     ``store``: the clips of ``spec`` if they are open.
     """
     path = run.record_path(spec)
@@ -116,7 +116,7 @@ def evaluate(
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:
-    """SkelbenchError if the final weights are asked for and not there yet."""
+    """Raise SkelbenchError if the final weights are asked for and not there yet."""
     if checkpoint == "last":
         run.check_done()
 
@@ -235,9 +235,9 @@ def _measure_encoder(
         encoder = method.inference_encoders().get(stream, method.inference_encoder())
         if named := named_encoder(run, spec.checkpoint, spec.readout):
             encoder = as_readout(method, named)
-        assert isinstance(encoder, Encoder)  # as the builder of methods has made sure
+        assert isinstance(encoder, Encoder)  # checked when the method was built
         plain = dict(build_encoder(run.spec, session.host, store.topology).named_parameters())
-        for name, parameter in encoder.named_parameters():  # a teacher's are not trained
+        for name, parameter in encoder.named_parameters():  # parameters of a teacher have no gradients
             parameter.requires_grad_(name not in plain or plain[name].requires_grad)
         return encoder.eval()
 

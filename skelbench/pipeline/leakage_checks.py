@@ -17,7 +17,7 @@ from skelbench.records.run_dir import RunDir
 
 
 def clips_of(session: Session, spec: EvalSpec, run: RunDir) -> ClipStore:
-    """The dataset of ``spec``, an evaluation of ``run``; refused when it has changed since the run was made."""
+    """Open the dataset of ``spec``, an evaluation of ``run``; raise if it has changed since the training."""
     try:
         store = open_dataset(spec.data.name, session.host, session.data_root)
     except SkelbenchError as error:
@@ -42,7 +42,7 @@ def source_of(session: Session, data: DataSpec) -> ClipStore | None:
 
 
 def check_alike(source: DataSpec, clips: ClipStore | None, target: DataSpec, topology: str) -> None:
-    """SkelbenchError if an encoder trained on ``source`` (``clips`` if they are here) cannot read ``target``."""
+    """Raise SkelbenchError if an encoder trained on ``source`` (``clips`` if available) cannot read ``target``."""
     if source.dimensions != target.dimensions:
         raise SkelbenchError(
             f"the encoder was trained on {source.dimensions}-D poses of {source.name}, those of {target.name} are "

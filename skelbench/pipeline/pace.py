@@ -125,7 +125,7 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per
         trainer = Trainer(small, method, store, _NO_RUN, device)
         times.append(0.0)
         for middle, share in trainer.phase_midpoints:
-            warm = kind == "cuda" or not times[:-1]  # kernels are chosen for each size
+            warm = kind == "cuda" or not times[:-1]  # a GPU chooses kernels for each size
             durations = [_seconds(trainer, middle + step) for step in range(warm + ESTIMATE_STEPS[kind])]
             times[-1] += share * min(durations[warm:])
     per_clip = max(times[1] - times[0], times[1] / large / 4) / (large - large // 2)

@@ -72,7 +72,7 @@ def unpack(archive: Path, folder: Path) -> list[str]:
             if strangers := [info for info, match in members if not match and info.filename != "manifest.json"]:
                 raise SkelbenchError(f"{archive}: member {strangers[0].filename[:100]!r} is not a record of a run")
             for info, match in members:
-                if match is None:  # the manifest of an earlier version
+                if match is None:  # a manifest of an earlier version
                     continue
                 (folder / match["run"]).mkdir(parents=True, exist_ok=True)
                 with file.open(info) as source, open(folder / match["run"] / match["file"], "xb") as target:

@@ -37,7 +37,7 @@ class RunDir:
             self.held.check()
 
     def check_done(self) -> None:
-        """SkelbenchError if the run is not finished."""
+        """Raise SkelbenchError if the run is not finished."""
         if self.outcome != "done":
             raise SkelbenchError(f"run {self.name} is not done but {self.outcome}; issue its command again to finish")
 

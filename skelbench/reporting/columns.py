@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SHOWN = ("setting", "preset", "budget", "encoder", "stream", "checkpoint", "hardware")
 BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset", "budget")
-"""Columns in which rows that compete agree; of presets the name without its changes."""
+"""Columns in which competing rows agree; presets are compared without their changed settings."""
 PRINTED = (
     "published, not measured here: at the full size and, where something is trained for it, mostly of the best epoch "
     "on test, where rows of runs have the last"
@@ -35,7 +35,7 @@ SMALLER = "preset {}: neither the size nor the training of the published rows"
 
 
 def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", predicted: str = "") -> Measure:
-    """The headline of ``protocols`` as a column, or their metric ``metric``, of the protocol with most seeds.
+    """The headline of ``protocols`` as a column, or their metric ``metric``, from the protocol with most seeds.
     ``predicted``: name of the predictions whose accuracy the metric is."""
 
     def pick(group: DataFrame) -> DataFrame | None:
@@ -49,7 +49,7 @@ def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", 
 
 
 def _metric(group: DataFrame, name: str) -> Cell:
-    """Mean of a metric with its t interval over seeds; of one seed the spread is over draws."""
+    """Mean of a metric with its t interval over seeds; with one seed, the spread over draws."""
     cell, sd = seeds.metric(group, name), group["measures"].iloc[0].get(f"{name}_sd") if len(group) == 1 else None
     if not sd:
         return cell
@@ -75,14 +75,14 @@ class ColumnTable:
     titles: Sequence[str] = ()
     """Names of the only methods in the table; () = all."""
     block: Sequence[str] = BLOCK
-    """Columns in which rows that compete agree."""
+    """Columns in which competing rows agree."""
     place: Sequence[Column] = PLACE
-    """Columns that a published figure and its row have in common."""
+    """Columns that a published result and its row have in common."""
     extra: Sequence[Measure] = ()
     """Columns behind the protocols."""
 
     def __call__(self, inputs: TableInputs) -> Table:
-        """The table of the evaluations in ``inputs``; without any, of the published figures."""
+        """The table of the evaluations in ``inputs``; without any, of the published results."""
         frame = self.evaluations(inputs)
         columns = self.columns(frame)
         protocols = {name for column in columns for name in column.protocols}
@@ -118,7 +118,7 @@ class ColumnTable:
         return frame[frame["title"].isin(list(self.titles))] if self.titles else frame
 
     def published_at(self, row: Row, figure: published.Figure) -> tuple[str, Mapping[str, str]]:
-        """Column of a published figure of ``row``, and its ``place``."""
+        """Column of a published result of ``row``, and its ``place``."""
         return row.labels["column"], {"dataset": figure["dataset"], "split": figure["split"]}
 
     @property
@@ -175,8 +175,8 @@ class ColumnTable:
 
 
 def trainings(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
-    """The evaluations of one row of a table: by each protocol, over the seeds of one training. Where one protocol has
-    several settings (``compare --all``), each is a row of its own."""
+    """The evaluations of one row of a table: by each protocol, over the seeds of one training. A protocol with several
+    settings (``compare --all``) has a row for each."""
     import pandas
 
     for _, rows in frame.groupby([*keys, "training"], dropna=False, sort=False):
@@ -209,7 +209,7 @@ def _runs(measures: Sequence[Measure], group: DataFrame) -> str:
 
 
 def _smaller(row: Mapping[str, Any]) -> Cell:
-    """The name of a row of runs next to published rows, marked unless it is of their size."""
+    """The name of a row of runs next to published rows; runs of another size are marked."""
     preset, cell = row["preset"].removesuffix("+"), row["method"]
     if preset in published.SIZES or cell.value in CONTROLS:
         return cell

@@ -74,7 +74,7 @@ def few_labels(frame: DataFrame) -> list[Measure]:
 
 
 def conditions(*protocols: str, usual: Sequence[str] = ()) -> Callable[[DataFrame], list[Measure]]:
-    """Clean clips and every condition that one of ``protocols`` was measured under, ``usual`` ones among them."""
+    """Clean clips, the ``usual`` conditions, and every other condition that one of ``protocols`` was measured under."""
 
     def columns(frame: DataFrame) -> list[Measure]:
         names = {*usual, *_names(frame[frame["protocol"].isin(protocols)])}
@@ -171,13 +171,13 @@ class Transfer(ColumnTable):
         return frame.assign(dataset=targets)
 
     def published_at(self, row: Row, figure: published.Figure) -> tuple[str, Mapping[str, str]]:
-        """The ``variant`` of a published figure is ``from DATASET SPLIT``."""
+        """The ``variant`` of a published result is ``from DATASET SPLIT``."""
         source = figure["variant"].removeprefix("from ")
         return f"paper {figure['protocol']}", {"source": source, "dataset": figure["dataset"], "split": figure["split"]}
 
 
 def transferred(frame: DataFrame) -> list[Measure]:
-    """Accuracy and lead over the untrained encoder of every protocol; published figures by how they were measured."""
+    """Accuracy and lead over the untrained encoder of every protocol; published results by how they were measured."""
     columns: list[Measure] = []
     for name in sorted(set(frame["protocol"])):
         accuracy, lead = measured(name, name, (name,)), Column(f"{name}, over untrained", "Over untrained", "+.1f")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAME = "pooled"
 TASK = ("dataset", "split", "data")
 BLOCK = ("setting", "preset", "changed", "encoder", "tokens", "stream", "hardware", "protocol")
-"""Columns in which rows that are pooled agree."""
+"""Columns in which pooled rows agree."""
 _JOINTS = r"x\d+"
 """Number of joints in a token grid, ``8x25+1``: it differs between datasets."""
 LAYOUT = Layout(

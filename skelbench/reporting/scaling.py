@@ -1,4 +1,4 @@
-"""``compare --table scaling``: accuracy over the cost of training, for finished trainings of different lengths."""
+"""``compare --table scaling``: accuracy over the cost of training, for trainings with different numbers of steps."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 NAME = "scaling"
 LENGTH = frozenset({"train.epochs", "train.iters_per_epoch", *(f"budget {kind}" for kind in KINDS)})
-"""Settings by which only the length of a training differs."""
+"""Settings that change only the training length."""
 BLOCK = (
     "dataset", "split", "tokens", "preset", "setting", "encoder", "stream", "hardware", "protocol", "data",
 )  # fmt: skip
-"""Columns in which rows that are compared agree."""
+"""Columns in which compared rows agree."""
 FLOPS = (
     f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products"
 )
@@ -63,7 +63,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """A row per method and length, over its seeds."""
+    """A row per method and training length, over its seeds."""
     frame = with_other_protocols(trainings(inputs))
     frame = frame.assign(preset=frame["preset"].str.removesuffix("+"))
     probed = builder.probed(frame, checkpoint="last", source="")
@@ -73,7 +73,7 @@ def table(inputs: TableInputs) -> Table:
 
 def trainings(inputs: TableInputs) -> DataFrame:
     """The evaluations of trained runs, with the column ``others``: changed settings other than the training length.
-    Without ``--all`` those that differ in nothing else, and their snapshots."""
+    Without ``--all`` only runs that differ in nothing else, and their snapshots."""
     frame = inputs.every
     frame = frame[frame["clips_seen"].astype(float) > 0]
     own = {run.name: {k: v for k, v in run.info["modified"].items() if k not in LENGTH} for run in inputs.stored}

@@ -1,5 +1,7 @@
-"""Tests between the rows of a block: ``compare --significance`` (which are significantly different, and what the test
-clips could show at all) and ``--against METHOD`` (the difference of every row to that method's)."""
+"""Tests between the rows of a block: ``compare --significance`` (which rows are significantly different, and the
+smallest difference that the test clips can show) and ``--against METHOD`` (the difference of every row to that
+method's).
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,7 @@ def mark(
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:
-    """Return the smallest difference that the clips of a block could show for a typical pair."""
+    """Return the smallest difference that a test on the clips of a block can find for a typical pair."""
     if not tests:
         return "no two rows have a seed and their test clips in common, so none were tested."
     clips, pairs = tests[0].clips, len(tests)

@@ -22,7 +22,7 @@ BLOCK = (
     "dataset", "split", "chosen_on", "tokens", "setting", "preset", "changed", "probe", "hardware", "asked", "budget",
     "sampler", "data",
 )  # fmt: skip
-"""Columns in which rows that compete agree."""
+"""Columns in which competing rows agree."""
 LAYOUT = builder.Layout(
     "Default and tuned: accuracy in percent",
     "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table",
@@ -68,7 +68,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """The table of the wanted records of the results directory: p is adjusted over these."""
+    """The table of the selected tuning records; p is adjusted over the shown rows."""
     takes, kinds = inputs.filters.takes, ("method", "dataset", "preset")
     records = read_all(inputs.store)
     if records:
@@ -110,7 +110,7 @@ def _row(record: TuningRecord) -> dict[str, Any]:
 
 
 def _reasons(record: TuningRecord) -> Iterator[str]:
-    """Notes on failed trials, each reason once, and on settings that diverged when trained again."""
+    """Notes on failed trials, each reason once, and on settings that diverged in the retraining."""
     for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
         yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
     for side, reason in record.diverged.items():

@@ -25,7 +25,7 @@ from skelbench.training.optimization import Optimization
 ANEW = "remove it, or use --force, to start the run again"
 WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
 SNAPSHOTS = 4
-"""Parts of the schedule: the encoder is kept after each quarter."""
+"""Number of parts of the schedule: the encoder is kept after each quarter."""
 CHECKPOINT_SECONDS = 120.0
 """Longest time in seconds between two saved states."""
 

@@ -1,8 +1,8 @@
 """Two ways to need less memory: gradient accumulation and activation checkpointing.
 
-**Gradient accumulation.** A batch is processed in pieces. A mean over the batch is pieces * sum / count of the whole
-batch for each piece, and gradients of pieces are averaged. The whole count is known only after the last piece: until
-then the count of the first piece is used, and gradients are corrected at the end.
+**Gradient accumulation.** A batch is processed in micro-batches ("pieces"). For each piece, a mean over the batch is
+pieces * sum / count of the whole batch, and gradients of pieces are averaged. The whole count is known only after the
+last piece: until then the count of the first piece is used, and gradients are corrected at the end.
 
 **Activation checkpointing.** Blocks recompute their activations in the backward pass instead of storing them. Numbers
 stay the same. A step takes about a third longer and stores only the block inputs.

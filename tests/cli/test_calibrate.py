@@ -1,4 +1,4 @@
-"""A made-up checkpoint is compared with a made-up published figure."""
+"""A made-up checkpoint is compared with a made-up published result."""
 
 import argparse
 import json

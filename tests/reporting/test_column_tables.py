@@ -15,7 +15,7 @@ NTU = {"dataset": "ntu60", "split": "cross-subject", "knn": None}
 PRINTED = {
     "semi": 46, "retrieval": 25, "robustness": 14, "missing-representation": 18, "degraded-pretraining": 20,
 }  # fmt: skip
-"""Published figures by table."""
+"""Published results by table."""
 
 
 @pytest.fixture

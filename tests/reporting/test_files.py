@@ -24,7 +24,7 @@ def scene(tmp_path):
 
 
 def masked(scene, hidden):
-    """The clip next to a view with a hidden token from ``hidden`` on."""
+    """The clip next to a view with a masked token from ``hidden`` on."""
     x_MTJC = scene.panels[0].x_MTJC[:, :16]
     hidden_MPJ = np.zeros((len(x_MTJC), 4, 25), dtype=bool)
     hidden_MPJ[:, hidden:] = True

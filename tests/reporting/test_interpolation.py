@@ -29,7 +29,7 @@ def bones_between(topology, a, b):
 
 
 def support_of(visible_tJ, time, joint, topology):
-    """Places (time, joint) that a hidden point is made from, one at a time."""
+    """Places (time, joint) that a masked point is made from, one at a time."""
     times, joints = visible_tJ.shape
     before = [(t, joint) for t in range(time - 1, -1, -1) if visible_tJ[t, joint]][:REACH]
     after = [(t, joint) for t in range(time + 1, times) if visible_tJ[t, joint]][:REACH]
@@ -55,7 +55,7 @@ def masks(count, seed, share=0.6):
 
 
 def test_error_is_that_of_regressions_made_one_by_one():
-    """Every hidden point of every mask: its ridge regression solved on the clips and tried on each test clip."""
+    """Every masked point of every mask: its ridge regression solved on the clips and tried on each test clip."""
     fit, test = rows(0, 40), rows(1, 15)
     mask_QN = masks(3, seed=2)
     got = score(points(fit, test), mask_QN, by_distance(STICK7))

@@ -1,4 +1,4 @@
-"""``compare --table linear``: rows over seeds, tests against controls and between rows, published figures beside."""
+"""``compare --table linear``: rows over seeds, tests against controls and between rows, published results beside."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every number of the paper's tables and of its results' text against the published figures that ship, read out of its
+"""Every number of the paper's tables and of its results' text against the published results that ship, read out of its
 LaTeX where that lies beside the checkout (``shared/paper/slim.tex`` in a folder above, or the file that
 ``SKELBENCH_PAPER`` names)."""
 

@@ -58,7 +58,7 @@ def test_every_method_is_watched_and_learns_the_same(name, trainer, monkeypatch)
     assert len(lines) == 3
     for line in lines:
         assert 1 <= line["rank_pooled"] <= 32 and 1 <= line["rank_cls"] <= 16
-        assert ("rank_masked" in line) == (name not in WITHOUT_HIDDEN)  # no hidden token
+        assert ("rank_masked" in line) == (name not in WITHOUT_HIDDEN)  # no masked token
         assert 1 <= line.get("rank_masked", 1) <= 32
     seen.run.checkpoint.unlink()
     monkeypatch.setattr(Diagnostics, "is_due", lambda self, step: False)

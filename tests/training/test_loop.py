@@ -124,7 +124,7 @@ def test_an_imported_encoder_is_that_of_every_encoder_of_its_method(resolved, se
 
 
 def test_another_method_starts_with_the_parents_encoder_in_student_and_teacher(resolved, session):
-    """Also when one of the two replaces hidden tokens and the other, like all that drop them, has no mask token."""
+    """Also when one of the two replaces masked tokens and the other, like all that drop them, has no mask token."""
     parent = pretrain(session, resolved("untrained", seed=1))
     made = resolved("slim", epochs=1)
     method = build_method(made.spec, session.host, made.store.topology)

@@ -154,7 +154,7 @@ class StoreWriter:
         self.known.add(name)
 
     def skip(self, name: str, reason: str, expected: bool = False) -> None:
-        """Record that an entry was skipped; ``expected`` = known beforehand."""
+        """Record that an entry was skipped; ``expected``: for a reason known beforehand."""
         self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
 
     def drop_empty_splits(self) -> list[str]:

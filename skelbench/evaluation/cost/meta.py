@@ -31,7 +31,7 @@ _SUMS = {aten.mean.dim: aten.sum.dim_IntList, aten.linalg_vector_norm.default: a
          aten.mean.default: aten.sum.default}  # fmt: skip
 """Operators with the shapes of sums."""
 _OF_NORMS = {aten.native_layer_norm_backward.default: (5, 6), aten.native_batch_norm_backward.default: (2, 2)}
-"""Backward passes of norms: places of weight and bias, or of tensors like them, among the arguments."""
+"""Backward passes of norms -> positions of weight and bias, or of similar tensors, among the arguments."""
 
 
 def on_meta(module: Module) -> Module:

@@ -126,8 +126,8 @@ class SeedsTest:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider; three seeds
-        or more are resampled too."""
+        """95 % bootstrap interval of the difference over test clips, or over subjects if that is wider. Three or more
+        seeds are resampled too."""
         return self.wider.interval
 
     @property

@@ -15,7 +15,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Optimizer(Component):
-    """Base class of optimizers. One of your own is a subclass with a ``kind``.
+    """Base class of optimizers. Your own optimizer is a subclass with a ``kind``.
 
     >>> class RMSprop(Optimizer):
     ...     kind = "rmsprop"
@@ -49,7 +49,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam, weights decayed apart from the gradient."""
+    """Adam with decoupled weight decay."""
 
     kind = "adamw"
 

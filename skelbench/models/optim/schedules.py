@@ -13,7 +13,7 @@ from skelbench.plugin.plugin_errors import lacking
 
 
 class Schedule(Component):
-    """Base class of schedules: a linear warm-up, then :meth:`after`. One of your own is a subclass with a ``kind``.
+    """Base class of schedules: a linear warm-up, then :meth:`after`. Your own schedule is a subclass with a ``kind``.
 
     >>> class Halves(Schedule):
     ...     kind = "halves"
@@ -66,7 +66,7 @@ class StepDecay(Schedule):
     gamma: float = Field(0.1, gt=0, le=1, description="what it is multiplied by")
 
     def after(self, peak: float, step: int, warm: int, total: int) -> float:
-        """Milestones are shares of the whole schedule, warm-up included."""
+        """Milestones are fractions of the whole schedule, warm-up included."""
         return peak * self.gamma ** sum(step >= round(milestone * total) for milestone in self.milestones)
 
 

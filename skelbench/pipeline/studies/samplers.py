@@ -72,7 +72,7 @@ def _axis(key: str, knob: Knob, fixed: Mapping[str, Any], whose: str) -> Axis:
 
 
 def sobol(axes: Sequence[Axis], trials: int, seed: int) -> list[dict[str, float]]:
-    """Settings of each trial: none, then a scrambled Sobol sequence; a longer sequence begins with the same ones."""
+    """Settings of each trial: none, then a scrambled Sobol sequence; a longer sequence has the same beginning."""
     from scipy.stats import qmc
 
     power = math.ceil(math.log2(max(1, trials - 1)))

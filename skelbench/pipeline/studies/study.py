@@ -21,7 +21,7 @@ from skelbench.pipeline.request import Request
 TRIAL = ("method", "dataset", "split", "tokens", "preset", "native", "budget")
 """Keys of a trial with a place of their own in a request; every other key is a setting, ``train.lr`` or ``lr``."""
 STATED = ("dataset", "split", "preset", "native", "budget")
-"""Options that a study may state once for all its trials."""
+"""Options that a study may give once for all its trials."""
 
 
 class Study(Spec):
@@ -117,7 +117,7 @@ class Study(Spec):
         return [key for key in keys if any(point.get(key) != points[0].get(key) for point in points)]
 
     def replaced(self, key: str, values: Sequence[Any]) -> Study:
-        """The study with ``values`` for ``key`` in every trial; more than one become, or replace, an axis."""
+        """Return the study with ``values`` for ``key`` in every trial; several values become or replace an axis."""
         fields: dict[str, Any] = {name: None for name in STATED if name == key}
         fields |= {"gpu_preset": None} if key == "preset" else {}
         sets = {k: v for k, v in self.sets.items() if not same(k, key)}

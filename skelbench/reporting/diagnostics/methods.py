@@ -109,7 +109,7 @@ def _records(inputs: TableInputs) -> DataFrame:
     for run in finished:
         if run.name not in described:
             continue
-        data, row = run.spec.data, described[run.name]  # a row of the frame may be about other data
+        data, row = run.spec.data, described[run.name]  # the row of the frame may belong to other data
         facts = {key: row[key] for key in _OF_FRAME} | {"method": run.title, "run": run.name, "group": row["training"]}
         facts |= {"dataset": data.title, "split": data.split, "data": data.fingerprint[:12]}
         facts |= {"imported": run.spec.imported or "", "order_by": "", "invariance_by": ""}
@@ -137,14 +137,14 @@ def _read_all(run: ReadRun) -> list[dict[str, Any]]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return the figures of a record, None for an older version; :class:`Damaged` if it cannot be used."""
+    """Return the numbers of a record, None for an older version; :class:`Damaged` if it cannot be used."""
     try:
         record = read_json(path)
         kind, spec = record["diagnosis"], record["spec"]
         figures = {"order": 100 * float(record["accuracy"])} if kind == "order" else _invariance(record)
         figures["at"] = float(record["finished"])
         if not all(map(math.isfinite, figures.values())):
-            raise ValueError("a figure is not finite")
+            raise ValueError("a number is not finite")
         own = {key: value for key, value in spec.items() if key not in _OWN}
         clips = record["test_clips"] if kind == "order" else record["clips"]
         by = f"{clips} clips, settings {digest(own, 6)}"

@@ -14,7 +14,7 @@ Named = Mapping[str, Mapping[str, Any]]
 """Displayed name -> record of the diagnosis."""
 
 INTERPOLATION = (
-    "error: squared error of a hidden token over its variance, mean over hidden tokens; 1 = no better than the mean. "
+    "error: squared error of a masked token over its variance, mean over masked tokens; 1 = no better than the mean. "
     "In brackets: 95 % over masks. Each tube mask is matched by independent tokens of the same number.",
     "filled in from: the same joint's two visible frames (tokens) before and two after, and the four nearest visible "
     "joints at the same time, by the weights that are best on training clips (ridge regression in closed form).",
@@ -53,7 +53,7 @@ def interpolation(named: Named) -> Table:
     counts = f"weights from {record['train_clips']:,} training clips, errors on {record['test_clips']:,} test clips"
     extra = (FEATURES,) if len(named) > 1 else ()
     return Table(
-        "Local linear interpolation of hidden tokens",
+        "Local linear interpolation of masked tokens",
         columns,
         tuple(rows),
         notes=(*notes, *INTERPOLATION, *extra, f"{counts}, evenly spread over the classes."),
@@ -61,7 +61,7 @@ def interpolation(named: Named) -> Table:
 
 
 def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Sentence whether the results support the claim."""
+    """Sentence that says whether the results support the claim."""
 
     def at(some: Sequence[Mapping[str, Any]]) -> str:
         return ", ".join(f"{row['coverage']:.2f}" for row in some)
@@ -77,7 +77,7 @@ def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
     return (
         f"{name}: tubes are harder to fill in at every coverage; local interpolation recovers {recovered('random')} of "
-        f"the hidden tokens' variance under independent masks and still {recovered('tube')} under tubes."
+        f"the masked tokens' variance under independent masks and still {recovered('tube')} under tubes."
     )
 
 

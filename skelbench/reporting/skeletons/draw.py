@@ -22,7 +22,7 @@ from skelbench.reporting.skeletons.scene import COLORS, HIDDEN, Panel, Scene, mi
 
 FLOOR = "#d8dee6"
 MOST = 16
-"""Largest number of frames in a row of a film strip: of more temporal tokens every second, third ... is shown."""
+"""Largest number of frames in a row of a film strip; with more temporal tokens every second, third ... is shown."""
 MIN_DELAY_MS = 40
 """Viewers slow down animations with shorter frames."""
 

@@ -20,7 +20,7 @@ ASIDE_DEG, PITCH_DEG = 35.0, 12.0
 COLORS = (("#1d4ed8", "#38bdf8", "#475569"), ("#b91c1c", "#f59e0b", "#78716c"), ("#15803d", "#4ade80", "#57534e"))
 """Left, right and middle of each body: the left is the darker side."""
 FAR_M = 1e6
-"""No coordinate of a picture is farther from the origin."""
+"""Largest distance of a coordinate of a picture from the origin."""
 HIDDEN = "#9ca3af"
 """Color of joints and bones that a mask hides."""
 NEAR = 15.0
@@ -186,7 +186,7 @@ def middle(panel: Panel) -> np.ndarray:
 
 
 def clip_scene(store: ClipStore, clip: int) -> Scene:
-    """Clip ``clip`` as it is stored; SkelbenchError if it shows nobody, as in a damaged store."""
+    """Return clip ``clip`` as stored; raise SkelbenchError if it shows no body, as in a damaged store."""
     flat, x_MTJC = store.meta.dimensions == 2, store.clip(clip)
     finite = (np.abs(x_MTJC) <= FAR_M).all()
     if not finite or not np.ptp(x_MTJC, axis=2).any():
@@ -212,7 +212,7 @@ def caption(store: ClipStore, clip: int) -> str:
 
 
 def find_clip(store: ClipStore, wanted: str) -> int:
-    """The clip of that name or, if none is called so, of that number."""
+    """The clip of this name or, if there is none, of this number."""
     namesakes = np.flatnonzero(np.equal(store.names, wanted)) if store.names is not None else np.zeros(0, np.int64)
     if len(namesakes):
         return int(namesakes[0])

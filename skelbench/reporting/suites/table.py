@@ -32,7 +32,7 @@ NOTE = (
 
 
 def suite_inputs(suite: Suite, host: Host, store: ResultStore, progress: Callable[..., Any]) -> TableInputs:
-    """Inputs of a table with the runs and protocols of ``suite`` alone."""
+    """Inputs of a table with only the runs and protocols of ``suite``."""
     rows = {run.name for run in store.read() if not suite.mismatch(run)}
     return TableInputs(host, store, only=rows, filters=Filters(protocol=suite.protocols), progress=progress)
 

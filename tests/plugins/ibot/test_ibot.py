@@ -1,4 +1,4 @@
-"""iBOT: DINO's class tokens, and hidden tokens within a view."""
+"""iBOT: DINO's class tokens, and masked tokens within a view."""
 
 import pytest
 import torch

@@ -75,7 +75,7 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
     for file in list_all(raw):
         stem = file.name.removesuffix(SUFFIX)
         sample = sample_of(stem)
-        if not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: what macOS leaves beside files
+        if not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: files that macOS adds
             unrelated.append(file)
         elif sample is None:
             report.unexpected.append((file.name, "its name is not like S001C002P003R002A013, or names no such sample"))
