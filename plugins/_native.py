@@ -33,8 +33,8 @@ def newly_augmented(features: Features) -> Again:
     """Return the function that computes features of newly augmented training clips; SkelbenchError without one."""
     if features.again is None:
         raise SkelbenchError(
-            "this probe needs newly augmented training clips in every epoch and was given finished features; use it on "
-            "a run: skelbench eval RUN"
+            "this probe augments training clips in every epoch, but got fixed features; use it on a run: skelbench "
+            "eval RUN"
         )
     return features.again
 
@@ -63,10 +63,10 @@ class NativeLinear(Protocol):
     every: ClassVar[int] = 1
     """Number of epochs between scores on test and held-out clips; the last epoch always has one."""
 
-    lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(0.1, gt=0, description="learning rate at the start, not scaled by the batch size")
     batch_size: int = Field(256, ge=2, description="clips per step")
     epochs: int = Field(100, ge=1, description="passes over the training clips")
-    val_share: float = Field(0.1, ge=0, lt=1, description="held out for accuracy_selected, as in ``linear``")
+    val_share: float = Field(0.1, ge=0, lt=1, description="fraction held out for accuracy_selected, as in `linear`")
 
     def rate(self, epoch: float) -> float:
         """Learning rate ``epoch`` epochs after the start."""
@@ -130,7 +130,7 @@ class NativeLinear(Protocol):
         (train_accuracy,) = first.head.score(Part.of(features.train_x, features.train_y, device))[1]
         notes = []
         if first.batch < self.batch_size:
-            notes.append(f"batches of {first.batch} clips, all there are, instead of the recipe's {self.batch_size}")
+            notes.append(f"batches of all {first.batch} clips instead of the recipe's {self.batch_size}")
         return probe_result(features, first.head.score(test)[2], curve, train_accuracy, self.val_share, notes)
 
     def unchanged(self, features: Features, device: torch.device | str, progress: Progress | None) -> Iterator[Tensor]:

@@ -27,7 +27,7 @@ class AGCNConfig(Spec):
 
     base: int = Field(64, ge=1, description="channels of the first blocks; features are four times as wide")
     kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, which have one batch norm and are averaged")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, with a common batch norm; they are averaged")
 
 
 class AGCN(Encoder):

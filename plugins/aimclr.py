@@ -57,7 +57,7 @@ class AimCLRLinear(SteppedLinear):
     weight_std: ClassVar[float] = 0.02
     drops_incomplete: ClassVar[bool] = True
 
-    lr: float = Field(3.0, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(3.0, gt=0, description="learning rate at the start, not scaled by the batch size")
     batch_size: int = Field(128, ge=2, description="clips per step")
 
 
@@ -69,8 +69,8 @@ class AimCLRSemi(WholeClipFineTune):
     """
 
     batch_size: int = Field(128, ge=2, description="clips per step; each epoch is cut into batches in the same way")
-    weight_decay: float = Field(1e-4, ge=0, description="of the optimizer")
-    drops: tuple[Share, ...] = Field((0.8,), description="when the rate falls to a tenth, shares")
+    weight_decay: float = Field(1e-4, ge=0, description="weight decay of the optimizer")
+    drops: tuple[Share, ...] = Field((0.8,), description="fractions of the schedule at which the rate falls to a tenth")
     encoder_mode: Literal["train", "eval"] = Field("eval", description="the code calls model.eval() in training")
 
 
@@ -106,9 +106,9 @@ def skelbench_methods():
             citation="Guo et al., Contrastive Learning from Extremely Augmented Skeleton Sequences for Self-supervised "
             "Action Recognition, AAAI 2022 (arXiv 2112.03590)",
             requires=("cells",),
-            readings="as skeletonclr; what is dropped is made up for over the batch of all processes; an empty body "
-            "slot has no noise (--native: the code's has); on an encoder with a class token the head sees it beside "
-            "the mean of all tokens, the dropped ones among them at 0",
+            readings="as skeletonclr; features are rescaled by the dropped fraction of the batch of all processes; an "
+            "empty body slot has no noise (--native: it has, as in the code); with a class token, the head reads it "
+            "next to the mean of all tokens, in which dropped tokens are 0",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE,
             imports="skelbench.methods.momentum_contrast:imported",

@@ -24,12 +24,12 @@ class BiGRUConfig(Grown):
 
     hidden: int = Field(1024, ge=1, description="width of each GRU; features are twice as wide")
     depth: int = Field(3, ge=1, description="layers")
-    bodies: int = Field(2, ge=0, description="body slots of a clip, read side by side; 0 = each body by itself")
+    bodies: int = Field(2, ge=0, description="body slots of a clip, concatenated; 0 = each body separately")
     input_norm: bool = Field(True, description="batch norm of every number of a frame; ISC has none")
     second: Literal["forward", "backward"] = Field(
-        "forward", description="how the second GRU of a layer reads the frames: as the code does, or as its name says"
+        "forward", description="direction of the second GRU of a layer: as in the code, or backwards as in its name"
     )
-    unit_range: bool = Field(False, description="each coordinate of a body is scaled to [-1, 1] over a clip (P&C)")
+    unit_range: bool = Field(False, description="scale each coordinate of a body to [-1, 1] over a clip (P&C)")
 
 
 class BiGRU(Encoder):

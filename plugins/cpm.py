@@ -21,12 +21,18 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 class CPMConfig(MomentumContrastConfig):
     """Settings, all our assumptions; queue and key encoder follow SkeletonCLR."""
 
-    momentum: float = Field(0.999, ge=0, le=1, description="of the target; 0 = it shares the student's weights")
-    temperature: float = Field(0.1, gt=0, description="of the student's similarities to keys; our assumption")
-    target_temperature: float = Field(0.05, gt=0, description="of the target's, which are sharper; our assumption")
+    momentum: float = Field(
+        0.999, ge=0, le=1, description="EMA momentum of the target; 0 = it shares the student's weights"
+    )
+    temperature: float = Field(
+        0.1, gt=0, description="temperature of the student's similarities to keys (our assumption)"
+    )
+    target_temperature: float = Field(
+        0.05, gt=0, description="temperature of the target's similarities, which are sharper (our assumption)"
+    )
     mining_from: float = Field(2 / 3, ge=0, le=1, description="fraction of the schedule without positives; assumption")
     positives: float = Field(
-        1e-3, gt=0, le=1, description="fraction of the queue that then are positives, one key at least; our assumption"
+        1e-3, gt=0, le=1, description="fraction of the queue used as positives later, at least one key (our assumption)"
     )
 
 
@@ -82,10 +88,10 @@ def skelbench_methods():
             citation="Zhang et al., Contrastive Positive Mining for Unsupervised 3D Action Representation Learning, "
             "ECCV 2022 (arXiv 2208.03497)",
             readings="there is no public code: encoder, clips, optimizer and queue are SkeletonCLR's, head and "
-            "predictor are BYOL's (linear, batch norm, ReLU, linear); temperatures, momentum, the part of positives "
-            "and when they begin; a positive's similarity is 1 for the target; one view is the student's, one the "
-            "target's; the target is a moving average (method.momentum=0, cpm:shared: it shares the weights, as notes "
-            "on the paper say)",
+            "predictor are BYOL's (linear, batch norm, ReLU, linear); temperatures, momentum, the fraction of "
+            "positives and their start are our assumption; the target's similarity to a positive is 1; the student "
+            "gets one view, the target the other; the target is a moving average (method.momentum=0, cpm:shared: it "
+            "shares the weights, as notes on the paper say)",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE,
             probe=NativeProbe(protocol="linear@aimclr"),

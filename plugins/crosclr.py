@@ -27,14 +27,17 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 class CrosSCLRConfig(ShearedConfig):
     """Defaults follow the authors' code, except ``head`` and ``keys``."""
 
-    mining_from: float = Field(0.5, ge=0, le=1, description="part of the schedule in which streams are on their own")
-    neighbors: int = Field(1, ge=1, description="nearest keys of one stream that are then positives of another")
-    context: bool = Field(True, description="products of two streams' similarities to a key are logits too")
+    mining_from: float = Field(0.5, ge=0, le=1, description="fraction of the schedule without exchange between streams")
+    neighbors: int = Field(
+        1, ge=1, description="number of nearest keys of one stream that are later positives of another"
+    )
+    context: bool = Field(True, description="use products of two streams' similarities to a key as further logits")
     head: Literal["own", "nested-as-released"] = Field(
-        "own", description="motion and bones have heads of their own, or a layer each before the head of joints"
+        "own", description="separate heads of motion and bones, or one layer each before the head of joints"
     )
     keys: Literal["all", "motion-as-released"] = Field(
-        "all", description="key encoders that follow while neighbors are positives: every stream's, or motion's alone"
+        "all",
+        description="key encoders that are updated while neighbors are positives: of all streams, or of motion only",
     )
 
 
@@ -129,11 +132,10 @@ def skelbench_methods():
             summary="momentum contrast of joints, motion and bones, which find positives for each other",
             citation="Li et al., 3D Human Action Representation Learning via Cross-View Consistency Pursuit, CVPR 2021 "
             "(arXiv 2104.14466)",
-            readings="as skeletonclr; three encoders of the run's kind; the code's nested heads and its two key "
-            "encoders that stand still once neighbors are positives are left to --native, as the code that prints "
-            "the published numbers has both; its linear probe is one mean of three heads that are trained together, "
-            "ours are trained apart and summed. A result on joints alone is of an encoder trained beside bones and "
-            "motion",
+            readings="as skeletonclr; three encoders of the run's kind; only --native has the code's nested heads and "
+            "its two key encoders that are frozen once neighbors are positives (the published numbers have both); the "
+            "code's linear probe averages three heads that are trained together, ours are trained separately and "
+            "summed. A result on joints only is from an encoder trained together with bones and motion",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE | {"method.head": "nested-as-released", "method.keys": "motion-as-released"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},

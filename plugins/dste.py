@@ -22,9 +22,9 @@ class DSTEConfig(Spec):
     dim: int = Field(1024, ge=2, description="width of each branch; features are twice as wide")
     depth: int = Field(2, ge=1, description="layers of each branch")
     heads: int = Field(1, ge=1, description="attention heads")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, read side by side")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, concatenated")
     conv_weight: float = Field(0.5, ge=0, le=1, description="fraction of the convolution path in a layer's output")
-    gap: int = Field(4, ge=1, description="tokens per token that takes no part in the dense shift")
+    gap: int = Field(4, ge=1, description="one token in this number takes no part in the dense shift")
     drop_path: float = Field(0.1, ge=0, lt=1, description="probability that a clip skips a residual path")
 
     @model_validator(mode="after")

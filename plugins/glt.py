@@ -24,9 +24,9 @@ class GLTConfig(Spec):
     depth: int = Field(4, ge=1, description="blocks")
     heads: int = Field(8, ge=1, description="attention heads, over joints and over frames")
     expand: float = Field(2.0, gt=0, description="hidden width of the feed-forward parts, times a frame's width")
-    dropout: float = Field(0.1, ge=0, lt=1, description="of embeddings, attention and every branch")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of embeddings, attention and every branch")
     drop_path: float = Field(0.1, ge=0, lt=1, description="stochastic depth of the last block, 0 in the first")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, read in one sequence")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, concatenated into one sequence")
 
     @model_validator(mode="after")
     def _consistent(self):

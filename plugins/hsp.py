@@ -27,10 +27,11 @@ class HSPConfig(MultiGrainedConfig):
     """USDRL's settings, and how the flat skeleton is made."""
 
     joints: Literal["common", "all"] = Field(
-        "common", description="joints of the flat skeleton: those that COCO has too, or all; the others are prompts"
+        "common", description="joints of the flat skeleton: the joints of COCO, or all; the others are prompts"
     )
     third: Literal["lifted", "confidence", "zero"] = Field(
-        "lifted", description="its third coordinate: estimated depth, or as FoundSkelModel reads 2-D poses"
+        "lifted",
+        description="third coordinate of the flat skeleton: estimated depth, or as in FoundSkelModel for 2-D poses",
     )
     lift_hidden: int = Field(256, ge=1, description="width of the network that estimates depth")
     lifting: float = Field(1.0, ge=0, description="weight of the squared error of the estimated depth, m^2")
@@ -116,8 +117,8 @@ def skelbench_methods():
             "optimizer and probe are USDRL's, which its README names; the 2-D poses are projections of the distorted "
             "3-D ones (the README: HRNet's of the videos), every second of four views, their confidence 1 where a "
             "joint is; depth is estimated frame by frame, with layer norm, and learned from the clip's own; the flat "
-            "skeleton has a prompt of one point per joint, which is the only input where it has no joint, and the "
-            "skeleton in space has none; no semantic motion encoding",
+            "skeleton has a prompt of one point per joint, its only input at missing joints; the skeleton in space has "
+            "no prompt; no semantic motion encoding",
             requires=("time-and-space",),
             recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 356},
             native=TWO_BRANCH_NATIVE | {"encoder": "dste"},

@@ -34,13 +34,13 @@ class IBOTConfig(MultiCropConfig):
     teacher_temp: float = Field(0.07, gt=0, description="teacher temperature at masked tokens after its warm-up")
     cls_teacher_temp: float = Field(0.04, gt=0, description="teacher temperature at class tokens")
     local_views: int = Field(10, ge=0, description="local views of a clip (README; the code's default is 0)")
-    shared_head: bool = Field(True, description="one head for both losses (README), else one each")
+    shared_head: bool = Field(True, description="one head for both losses (README), else one head each")
     cls_weight: float = Field(1.0, gt=0, description="weight of the class-token loss")
     patch_weight: float = Field(1.0, gt=0, description="weight of the loss at masked tokens")
     mask_shape: Literal["random", "tube"] = Field(
         "random", description="masked tokens: independent, or tubes for iBOT's blocks (assumption: tubes are SLiM's)"
     )
-    mask_ratio: tuple[float, float] = Field((0.1, 0.5), description="fraction of a masked global view's tokens hidden")
+    mask_ratio: tuple[float, float] = Field((0.1, 0.5), description="fraction of masked tokens in a masked global view")
     mask_p: float = Field(0.5, description="probability that a global view is masked")
 
 

@@ -21,12 +21,18 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 class IGMConfig(MaskedDiffusionConfig):
     """Defaults are MacDiff's; others are our assumption."""
 
-    high_pass: float = Field(0.5, ge=0, description="eta: how much of what similar tokens share the adapter takes away")
+    high_pass: float = Field(
+        0.5, ge=0, description="eta: fraction of the common part of similar tokens that the adapter removes"
+    )
     feature_weight: float = Field(1.0, ge=0, description="weight of feature idempotency (our assumption)")
     distribution_weight: float = Field(1.0, ge=0, description="weight of distribution idempotency (our assumption)")
-    queue: int = Field(16384, ge=1, description="features of earlier clips (our assumption: CMD's)")
-    temperature: float = Field(0.1, gt=0, description="of the generated clip's similarities (our assumption: CMD's)")
-    teacher_temperature: float = Field(0.05, gt=0, description="of the clip's own (our assumption: CMD's)")
+    queue: int = Field(16384, ge=1, description="number of features of earlier clips (our assumption: CMD's)")
+    temperature: float = Field(
+        0.1, gt=0, description="temperature of the generated clip's similarities (our assumption: CMD's)"
+    )
+    teacher_temperature: float = Field(
+        0.05, gt=0, description="temperature of the clip's own similarities (our assumption: CMD's)"
+    )
     limit: float = Field(
         4.0,
         gt=0,
@@ -111,12 +117,11 @@ def skelbench_methods():
             citation="Lin et al., Idempotent Unsupervised Representation Learning for Skeleton-Based Action "
             "Recognition, ECCV 2024 (arXiv 2410.20349)",
             readings="no code is published; from the paper: noise predicted from a condition that an adapter filters, "
-            "and two idempotency terms on an estimate by one step. All else is MacDiff's (masks, loss on hidden "
+            "and two idempotency terms on an estimate by one step. All else is MacDiff's (masks, loss on masked "
             "tokens, decoder, optimizer, epochs, bodies, probe) or ours: the estimate is cut off; 10 % of its tokens "
             "are encoded, without a time and weighted by the part of the signal that was left, in place of the time "
             "and noise that the paper tells the encoder; a feature is the mean of its tokens, a clip's own without "
-            "gradient; distributions are "
-            "softmaxes over a queue, compared by KL; eta, weights, temperatures and queue",
+            "gradient; distributions are softmaxes over a queue, compared by KL; eta, weights, temperatures and queue",
             recipe=DIFFUSION_RECIPE,
             requires=DROPS_TOKENS,
             native=DIFFUSION_NATIVE,

@@ -28,8 +28,10 @@ class LongTGANConfig(SequenceConfig):
     hidden_max: float = Field(
         0.5, gt=0, le=1, description="longest stretch of frames that is hidden, fraction of the clip"
     )
-    parts: float = Field(0.5, ge=0, le=1, description="probability to hide a body part, not a stretch of frames")
-    adversary: float = Field(0.01, ge=0, description="weight of what the critic says; 0 = no more than inpainting")
+    parts: float = Field(
+        0.5, ge=0, le=1, description="probability of hiding a body part instead of a stretch of frames"
+    )
+    adversary: float = Field(0.01, ge=0, description="weight of the critic's loss; 0 = inpainting only")
     critic_hidden: int = Field(128, ge=1, description="width of the critic's GRU")
 
     @model_validator(mode="after")
@@ -125,11 +127,11 @@ def skelbench_methods():
             summary="inpaint masked frames or body parts from a clip's feature, with a critic",
             citation="Zheng et al., Unsupervised Representation Learning with Long-Term Dynamics for Skeleton Based "
             "Action Recognition, AAAI 2018",
-            readings="no code is public: all but the idea. Data, encoder, optimizer and schedule are Predict and "
-            "Cluster's, whose authors re-implemented it without a word on how; the encoder sees the whole clip, the "
-            "decoder (as wide as the feature) what is not hidden: a stretch of 20 to 50 % of the frames or one body "
-            "part; the error is the mean square where hidden, plus 0.01 of the critic's loss, which sees the clip with "
-            "what was filled in; one step of each by turns",
+            readings="no code is public: everything except the idea is our assumption. Data, encoder, optimizer and "
+            "schedule are Predict and Cluster's, whose authors re-implemented it without details; the encoder sees the "
+            "whole clip, the decoder (as wide as the feature) the visible part: a stretch of 20 to 50 % of the frames "
+            "or one body part; the error is the mean square where hidden, plus 0.01 of the loss of the critic, which "
+            "sees the filled-in clip; steps of both alternate",
             recipe=AUTOENCODER_RECIPE,
             native=AUTOENCODER_NATIVE,
             space=LR_SPACE | {"method.adversary": Log(0.001, 0.1)},

@@ -91,7 +91,9 @@ class MacDiffLinear(RotatedLinear):
     """
 
     rest: float = Field(0.1, ge=0, lt=1, description="fraction of the epochs at the end with a learning rate of 0")
-    dropout: float = Field(0.3, ge=0, lt=1, description="on token features in training, before they are averaged")
+    dropout: float = Field(
+        0.3, ge=0, lt=1, description="dropout on token features in training, before they are averaged"
+    )
 
 
 @hookimpl

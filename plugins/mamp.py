@@ -36,7 +36,9 @@ class MAMPConfig(MaskedAutoencoderConfig):
     tau: float = Field(
         0.80, description="temperature of motion-aware masking (MAMP: 0.80, on NTU-120 0.75); 0 = uniform masking"
     )
-    motion_stride: int = Field(1, ge=1, description="the target is x[t + stride] - x[t]; the last frames have none")
+    motion_stride: int = Field(
+        1, ge=1, description="stride of the target x[t + stride] - x[t]; the last frames have none"
+    )
 
 
 class MAMP(MaskedAutoencoder):
@@ -83,8 +85,8 @@ class MampFineTune(FineTune):
     process, where the code has 2 x 24.
     """
 
-    min_steps: int = Field(0, ge=0, description="more epochs where they make fewer steps than this")
-    dropout: float = Field(0.3, ge=0, lt=1, description="on token features before they are averaged")
+    min_steps: int = Field(0, ge=0, description="least number of steps; with few clips, more epochs")
+    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on token features before they are averaged")
     head_hidden: int = Field(2048, ge=0, description="width of a hidden layer with batch norm and ReLU; 0 = linear")
 
     def hidden(self, width, hidden):
@@ -104,7 +106,7 @@ class MampSemi(MampFineTune):
 
     label_share: float = Field(0.01, gt=0, le=1, description=LABELS)
     draws: int = Field(DRAWS, ge=1, description=LISTS)
-    stratified: bool = Field(False, description="this part of every class; false = of all clips, as this code has it")
+    stratified: bool = Field(False, description="label_share of every class; false = of all clips, as in this code")
 
 
 class MampSemi10(MampSemi):

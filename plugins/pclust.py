@@ -23,20 +23,20 @@ class PClustConfig(SequenceConfig):
     """Defaults follow the notebook for NTU, except ``resize``."""
 
     decoder: Literal["fixed-state", "fixed-weights"] = Field(
-        "fixed-state", description="how the decoder is kept weak: by its state or by its weights"
+        "fixed-state", description="what keeps the decoder weak: a fixed state or fixed weights"
     )
     freeze_decoder: bool = Field(
         False,
-        description="leave the decoder's GRU as initialized, as the paper has fixed weights; no released code does",
+        description="keep the initial weights of the decoder's GRU (the paper's fixed weights; no released code does)",
     )
     target: Literal["next", "same"] = Field(
         "next",
-        description="targets of frames from a fixed state: the next frames, or, a bug of the PyTorch code, "
-        "the frames that they were made from",
+        description="targets of a decoder with fixed state: the next frames, or the input frames (a bug of the PyTorch "
+        "code)",
     )
     count_padding: bool = Field(
         False,
-        description="a fault of the PyTorch code: errors in padding are summed too, over the number of real frames",
+        description="sum errors in padding too, over the number of real frames: a bug of the PyTorch code",
     )
 
     @model_validator(mode="after")

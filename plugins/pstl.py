@@ -32,15 +32,17 @@ FRAMES, JOINTS = 0, 1
 class PSTLConfig(Config):
     """Defaults follow the authors' code, except ``draws`` and ``resize``."""
 
-    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    stream: Literal["joint", "bone", "motion"] = Field("joint", description="stream that it is trained on")
     head_hidden: int = Field(6144, ge=1, description="width of the projector and of the embedding")
     off_diagonal: float = Field(2e-4, ge=0, description="weight of correlations between different features")
     shear: float = Field(1.0, ge=0, description="amplitude of the shear")
     resize: Resampling = "ends"
-    mask_frames: float = Field(0.2, ge=0, lt=0.5, description="fraction of frames left out as fastest, and at random")
-    mask_joints: float = Field(0.32, ge=0, lt=1, description="fraction of joints left out: 8 of Kinect's 25")
+    mask_frames: float = Field(
+        0.2, ge=0, lt=0.5, description="fraction of frames removed as fastest, and the same fraction at random"
+    )
+    mask_joints: float = Field(0.32, ge=0, lt=1, description="fraction of joints removed: 8 of Kinect's 25")
     draws: Literal["clip", "batch"] = Field(
-        "clip", description="augmentations and missing joints: each clip's own, or one draw for a whole step (the code)"
+        "clip", description="draws of augmentations and missing joints: for each clip, or once per step (the code)"
     )
 
 
@@ -61,9 +63,9 @@ class PSTL(Method):
         self.missing_joints = round(config.mask_joints * grid.joints)
         if not (0 < 2 * self.missing_frames < patches and 0 < self.missing_joints < grid.joints):
             raise SkelbenchError(
-                f"mask_frames={config.mask_frames:g} leaves out twice {self.missing_frames} of {patches} patches of "
+                f"mask_frames={config.mask_frames:g} removes twice {self.missing_frames} of {patches} patches of "
                 f"frames, mask_joints={config.mask_joints:g} {self.missing_joints} of {grid.joints} joints; change "
-                "them so that some, and not all, are left out"
+                "them so that some, and not all, are removed"
             )
         ends = [joint for bone in enumerate(context.topology.bones) if bone[0] != bone[1] for joint in bone]
         self.register_buffer("bone_ends_L", torch.tensor(sorted(ends)), persistent=False)
@@ -142,7 +144,7 @@ class PSTLLinear(NativeLinear):
     normalizes: ClassVar[bool] = False
     drops_incomplete: ClassVar[bool] = False
 
-    lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(0.01, gt=0, description="learning rate at the start, not scaled by the batch size")
     batch_size: int = Field(128, ge=2, description="clips per step")
     epochs: int = Field(150, ge=1, description="passes over the training clips")
 
@@ -189,9 +191,9 @@ def skelbench_methods():
             citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal "
             "Skeleton Sequences, AAAI 2023 (arXiv 2302.09018)",
             requires=("drop-lines",),
-            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the "
-            "code and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an "
-            "encoder on tokens what is missing is dropped",
+            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the code "
+            "and --native: one per step) and lacks 8 joints (the code: 8 draws with replacement); with an encoder on "
+            "tokens, missing parts are dropped tokens",
             recipe={
                 "optimizer": "adam",
                 "train.batch_size": 128,

@@ -29,7 +29,7 @@ class RVTCLRConfig(MomentumContrastConfig):
 
     margin: float = Field(1.0, ge=0, description="least difference of logits between the same tempo and the other")
     mining_from: float = Field(0.5, ge=0, le=1, description="fraction of the schedule without positives among the keys")
-    neighbors: int = Field(1, ge=1, description="nearest keys of query and parts that then become positives")
+    neighbors: int = Field(1, ge=1, description="number of nearest keys of query and parts that become positives")
     blur: Literal["released", "normalized"] = Field(
         "released", description="weights of the blur as released, summing to up to 5, or summing to 1"
     )
@@ -156,9 +156,9 @@ def skelbench_methods():
             citation="Zhu et al., Modeling the Relative Visual Tempo for Self-supervised Skeleton-based Action "
             "Recognition, ICCV 2023",
             requires=("cells", "short-views"),
-            readings="as skeletonclr; every clip draws its tempo (the code: exactly half of a batch has either); half "
-            "a clip is of whole patches of frames; an empty body slot has no noise (--native: the code's has); on an "
-            "encoder with a class token appearance and motion are read from it, parts from the tokens",
+            readings="as skeletonclr; every clip draws its tempo (the code: exactly half of a batch has each); half a "
+            "clip consists of whole patches of frames; an empty body slot has no noise (--native: it has, as in the "
+            "code); with a class token, appearance and motion come from it, parts from the tokens",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE | {"grid.frames": 100},
             probe=NativeProbe(protocol="linear@aimclr", best_on_test=True),

@@ -30,15 +30,17 @@ PARTS = 3, 4
 class SkeAttnCLRConfig(MomentumContrastConfig):
     """Defaults follow the authors' code."""
 
-    momentum: float = Field(0.996, ge=0, le=1, description="of the key encoder, rising to 1 along a cosine")
-    temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
-    salient: float = Field(
-        0.5, ge=0, le=1, description="weight of the salient loss, the rest has 1 - salient; 1 for NTU-60"
+    momentum: float = Field(
+        0.996, ge=0, le=1, description="EMA momentum of the key encoder, rising to 1 along a cosine"
     )
-    slope: float = Field(2.0, gt=0, description="of the sigmoid that makes attention a mask")
-    heads: int = Field(8, ge=1, description="of the attention over cells")
-    frames: tuple[float, float] = Field((0.25, 0.4375), description="frames of a region, as a share: 16 to 28 of 64")
-    batch_region: bool = Field(False, description="one region for all clips of a batch, as the code draws it")
+    temperature: float = Field(0.2, gt=0, description="temperature of the softmax over keys")
+    salient: float = Field(
+        0.5, ge=0, le=1, description="weight of the salient loss; the loss of other cells has 1 - salient; 1 for NTU-60"
+    )
+    slope: float = Field(2.0, gt=0, description="slope of the sigmoid that turns attention into a mask")
+    heads: int = Field(8, ge=1, description="heads of the attention over cells")
+    frames: tuple[float, float] = Field((0.25, 0.4375), description="frames of a region, as fractions: 16 to 28 of 64")
+    batch_region: bool = Field(False, description="one region for all clips of a batch, as in the code")
 
 
 class SkeAttnCLR(MomentumContrast):
@@ -220,11 +222,11 @@ def skelbench_methods():
             "(arXiv 2305.00666)",
             requires=("cells",),
             readings="as skeletonclr; a partner is any other clip of the batch (the code never draws the one before); "
-            "two predictors that the code asks for and never makes are those that it makes and never asks for; the "
-            "losses of both parts count alike, as on NTU-120 and PKU-MMD (variant ntu60 and --native: the salient one "
-            "alone); "
-            "regions are drawn for every clip (--native: one per batch) and swapped in the stream itself; the cosine "
-            "of the momentum begins with the first epoch, not the second; a class token is one more cell",
+            "two predictors that the code uses but never creates are taken to be two that it creates but never uses; "
+            "the losses of both parts have equal weights, as on NTU-120 and PKU-MMD (variant ntu60 and --native: only "
+            "the salient loss); regions are drawn for every clip (--native: one per batch) and swapped in the stream "
+            "itself; the cosine of the momentum begins with the first epoch, not the second; a class token is one more "
+            "cell",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE
             | {

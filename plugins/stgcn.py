@@ -38,10 +38,10 @@ class STGCNConfig(Spec):
     kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
     partition: Literal["one-hop", "spatial", "directed"] = Field(
         "one-hop",
-        description="neighbors nearer to the hub apart from others: next to the hub alone, or everywhere; directed: a "
+        description="separate weights of neighbors nearer to the hub: only next to the hub, or everywhere; directed: a "
         "joint itself, its parent, and the mean of its children",
     )
-    dropout: float = Field(0.5, ge=0, lt=1, description="after every temporal convolution but the first")
+    dropout: float = Field(0.5, ge=0, lt=1, description="dropout after every temporal convolution except the first")
     init: Literal["normal", "torch"] = Field("normal", description="weights from N(0, 0.02), or as PyTorch draws them")
 
 

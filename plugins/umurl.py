@@ -34,7 +34,7 @@ class UmURLConfig(DistortedConfig):
     """Defaults follow the authors' code, except ``fusion`` and ``resize``."""
 
     fusion: Literal["early", "late"] = Field(
-        "late", description="how streams are fused: at the input of an encoder that can, or the mean of its features"
+        "late", description="fusion of streams: at the input, if the encoder can, or as the mean of its features"
     )
     head_hidden: int = Field(2048, ge=1, description="hidden width of the projectors")
     embedding: int = Field(4096, ge=1, description="width of the embeddings")
@@ -122,7 +122,7 @@ class UmURLLinear(SteppedLinear):
     on NTU-60 X-View, and 0.01 with ``crop_min=0.5`` on PKU-MMD II.
     """
 
-    lr: float = Field(0.03, gt=0, description="at the start, not scaled by the batch size; USDRL's 0.006")
+    lr: float = Field(0.03, gt=0, description="learning rate at the start, not scaled by the batch size; USDRL's 0.006")
     batch_size: int = Field(512, ge=2, description="clips per step")
     epochs: int = Field(150, ge=1, description="passes over the training clips; USDRL's 160")
     drops: tuple[Share, ...] = Field((120 / 150, 140 / 150), description=DROPS)
@@ -153,9 +153,9 @@ def skelbench_methods():
             summary="joints, bones and motion agree with their fused feature, by the loss of VICReg",
             citation="Sun et al., Unified Multi-modal Unsupervised Representation Learning for Skeleton-based Action "
             "Understanding, ACM MM 2023 (arXiv 2311.03106)",
-            readings="shared: an encoder without fused input sees one stream at a time with one embedding for all, the "
-            "fused feature is a linear map of the mean of its features, and evaluations are of joints alone; losses "
-            "in float32",
+            readings="shared: an encoder without fused input reads one stream at a time with one embedding for all; "
+            "the fused feature is a linear map of the mean of its features; evaluations use joints only; losses in "
+            "float32",
             recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 512},
             native=TWO_BRANCH_NATIVE | {"encoder": "two-branch", "encoder.fused": True, "method.fusion": "early"},
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.variance": Log(1.0, 25.0)},

@@ -38,24 +38,30 @@ class ActCLRConfig(ExtremeContrastConfig):
     """Defaults follow the authors' code."""
 
     queue: int = Field(65536, ge=1, description="keys in the queue")
-    first: float = Field(0.0, ge=0, lt=1, description="part of the schedule with AimCLR's objective, the first stage")
-    mining_from: float = Field(0.5, ge=0, le=1, description="part of the first stage without positives among the keys")
-    teacher_temperature: float = Field(0.04, gt=0, description="of the key's distribution over keys")
-    student_temperature: float = Field(0.1, gt=0, description="of the query's")
+    first: float = Field(
+        0.0, ge=0, lt=1, description="fraction of the schedule with AimCLR's objective, the first stage"
+    )
+    mining_from: float = Field(
+        0.5, ge=0, le=1, description="fraction of the first stage without positives among the keys"
+    )
+    teacher_temperature: float = Field(0.04, gt=0, description="temperature of the key's distribution over keys")
+    student_temperature: float = Field(0.1, gt=0, description="temperature of the query's distribution")
     nearest: float = Field(
         0.125,
         gt=0,
         le=1,
-        description="nearest keys that are taught, as a fraction of the queue, 8 at least: 8192 of 65536",
+        description="nearest keys whose distribution is learned, as a fraction of the queue, at least 8: 8192 of 65536",
     )
     duplicate: float = Field(0.95, description="similarity from which a key in the queue does not count as a neighbor")
-    squared: bool = Field(True, description="a query's similarities are squared, as in the code")
+    squared: bool = Field(True, description="square the similarities of a query, as in the code")
     steepness: float = Field(
-        1 / (128 * 1e-8), gt=0, description="of the gradients that make an actionlet: 1e8 for the mean over 128 clips"
+        1 / (128 * 1e-8),
+        gt=0,
+        description="factor of the gradients that define an actionlet: 1e8 for the mean over 128 clips",
     )
-    rounded: bool = Field(False, description="actionlets out of rounding errors, as the code of December 2024 has them")
-    transferred: bool = Field(False, description="mix joints that have other bone lengths already, as the code does")
-    batch_region: bool = Field(False, description="one mix for all clips of a batch, as the code draws it")
+    rounded: bool = Field(False, description="actionlets from rounding errors, a bug of the code of December 2024")
+    transferred: bool = Field(False, description="mix joints after their bone lengths were changed, as in the code")
+    batch_region: bool = Field(False, description="one mix for all clips of a batch, as in the code")
 
     def weakened(self, grid, chance, *more, noise=0.01):
         """Return a normal view with each of AimCLR's strong augmentations, and ``more``, at ``chance`` times its
@@ -179,11 +185,11 @@ def skelbench_methods():
             "Recognition, CVPR 2023",
             requires=("cells",),
             stage=Stage(after=("aimclr",), alone={"method.first": 0.5}),
-            readings="as aimclr; without --init-from half of the schedule is AimCLR's objective; actionlets as the "
-            "code had them up to 2024, keys mixed by clip as in the later one; augmentations that grow rarer are drawn "
-            "for every clip, not once per epoch; mixes too (--native: once per batch); the key encoder continues as "
-            "AimCLR left it (the code copies the query's); a bone shrinks by its own factor for every body; an "
-            "empty body slot has no noise (--native: the code's has)",
+            readings="as aimclr; without --init-from half of the schedule is AimCLR's objective; actionlets as in the "
+            "code until 2024, keys mixed per clip as in the later code; augmentations with falling probability are "
+            "drawn for every clip, not once per epoch, and so are mixes (--native: once per batch); the key encoder "
+            "keeps AimCLR's weights (the code copies the query encoder); bones shrink by a different factor for each "
+            "body; an empty body slot has no noise (--native: it has, as in the code)",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE
             | {

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from skelbench.pipeline.resolve import Resolved
     from skelbench.reporting.inputs import TableInputs
 
-ASK = "this figure is of a method's views; name one, or two to compare: skelbench plot gallery --method NAME,NAME"
+ASK = "this figure shows a method's views; name one, or two to compare: skelbench plot gallery --method NAME,NAME"
 MOST = 40
 """Rows of one figure."""
 CAPTION = (
-    "Columns: evenly spaced frames of each row, from its first to its last. Hollow, gray: masked joints. Rows named "
-    "alone: one mask or augmentation on the whole clip, with probability 1. Views are drawn as at training step {step} "
+    "Columns: evenly spaced frames of each row, from its first to its last. Hollow, gray: masked joints. Rows with one "
+    "name: one mask or augmentation on the whole clip, with probability 1. Views are drawn as at training step {step} "
     "with seed {seed}. Masks that a method draws within its training step are not shown."
 )
 

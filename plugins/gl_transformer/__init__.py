@@ -48,23 +48,29 @@ class GLTransformerConfig(Config):
     """Defaults follow the authors' code, except ``resize`` and ``relative``."""
 
     intervals: tuple[Annotated[int, Field(ge=1, json_schema_extra={"unit": "frames"})], ...] = Field(
-        (1, 5, 10), min_length=1, description="how many frames ago; from the first frame where there are not as many"
+        (1, 5, 10),
+        min_length=1,
+        description="frames between the two positions; from the first frame if there are fewer",
     )
     length: float = Field(
-        0.01, gt=0, description="step from one class of length to the next", json_schema_extra={"unit": "m"}
+        0.01, gt=0, description="width of a class of displacement lengths", json_schema_extra={"unit": "m"}
     )
-    length_weight: float = Field(1.0, ge=0, description="weight of lengths; directions have 1")
+    length_weight: float = Field(1.0, ge=0, description="weight of the length loss; directions have 1")
     global_weight: float = Field(0.05, ge=0, description="weight of the global term; the local one has 1")
     global_term: Literal["first-interval", "all-intervals"] = Field(
-        "first-interval", description="intervals it covers; in the code the other intervals count as local, unweighted"
+        "first-interval",
+        description="intervals of the global term; in the code other intervals count as local, unweighted",
     )
     relative: bool = Field(
-        True, description="joints move about the one between the shoulders; false: clips are aligned so (native)"
+        True,
+        description="subtract the joint between the shoulders from the others; false: clips are aligned in this way "
+        "already (native)",
     )
     shear: float = Field(0.3, ge=0, description="amplitude of the shear")
-    pace: float = Field(0.1, ge=0, lt=1, description="how much slower or faster a clip is played, at most")
+    pace: float = Field(0.1, ge=0, lt=1, description="largest relative change of a clip's speed")
     resize: Literal["ends", "half-pixel", "pad"] = Field(
-        "ends", description="how a clip becomes T frames; pad: at its own pace, zeros at its end, left out of the loss"
+        "ends",
+        description="resampling of a clip to T frames; pad: original speed, zeros at its end that the loss ignores",
     )
 
 
@@ -150,11 +156,11 @@ class GLTransformerLinear(NativeLinear):
     weight_std: ClassVar[float] = (3 * 2400) ** -0.5
     drops_incomplete: ClassVar[bool] = True
 
-    lr: float = Field(0.003, gt=0, description="throughout, not scaled by the batch size")
-    batch_size: int = Field(1024, ge=2, description="clips per step, an incomplete last batch is left out")
+    lr: float = Field(0.003, gt=0, description="constant learning rate, not scaled by the batch size")
+    batch_size: int = Field(1024, ge=2, description="clips per step, an incomplete last batch is skipped")
     epochs: int = Field(120, ge=1, description="passes of the encoder over the training clips: the cost")
-    pace: float = Field(0.1, ge=0, lt=1, description="how much slower or faster a training clip is played, at most")
-    noisy: bool = Field(True, description="the frozen encoder's dropout is on in training passes; a bug of the code")
+    pace: float = Field(0.1, ge=0, lt=1, description="largest relative change of a training clip's speed")
+    noisy: bool = Field(True, description="keep the frozen encoder's dropout on in training passes: a bug of the code")
 
     def rate(self, epoch):
         """The same throughout."""
@@ -196,10 +202,10 @@ def skelbench_methods():
             summary="predict direction and size of joint displacement, local and global; no masking",
             citation="Kim et al., Global-local Motion Transformer for Unsupervised Skeleton-based Action Learning, "
             "ECCV 2022 (arXiv 2207.06101)",
-            readings="a body's missing frames are zeros, its path begins where it first is; clips longer than the grid "
-            "are played at their pace before they are cut; shared: a token predicts for each frame of its patch, of "
-            "its own joint and body, whole clips at another pace are crops of 90 to 100 %, joints are taken relative "
-            "to the one between the shoulders in the targets alone, and the shear is of all joints",
+            readings="missing frames of a body are zeros, and its path begins at its first position; clips longer than "
+            "the grid are changed in speed before they are cut; shared: a token predicts each frame of its patch for "
+            "its own joint and body; crops of 90 to 100 % replace whole clips at another speed; only the targets have "
+            "joints relative to the joint between the shoulders; all joints are sheared",
             recipe={
                 "schedule": "exponential",
                 "schedule.parts": 120,

@@ -44,7 +44,7 @@ class HiCoConfig(DistortedContrastConfig):
         description="queues of clips and parts: G keys of every clip in the queue; or, as released, keys of a G-th of "
         "the clips and random vectors that never change",
     )
-    temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
+    temperature: float = Field(0.2, gt=0, description="temperature of the softmax over keys")
 
 
 class HiCo(LevelContrast):
@@ -110,7 +110,7 @@ class HiCoLinear(SteppedLinear):
     clips.
     """
 
-    lr: float = Field(2.0, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(2.0, gt=0, description="learning rate at the start, not scaled by the batch size")
     batch_size: int = Field(1024, ge=2, description="clips per step")
     epochs: int = Field(80, ge=1, description="passes over the training clips")
     drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description=DROPS)
@@ -158,8 +158,8 @@ def skelbench_methods():
             requires=("granularities",),
             readings="shared: granularities are maxima of the means of 1, 2, 4 and 8 neighboring patches of the "
             "tokens' mean over joints, and of neighboring joints of their mean over patches, a clip's present bodies "
-            "averaged; the instance is the class token; only keys that have been written are negatives (the code "
-            "begins with random ones)",
+            "averaged; the instance is the class token; only written keys are negatives (the code begins with random "
+            "ones)",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE
             | {

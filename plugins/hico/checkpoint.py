@@ -17,7 +17,7 @@ def imported(state, options):
     front = next((x for x in ("encoder_q.hi_encoder", "hi_encoder") if f"{x}.t_embedding.0.weight" in state), "")
     front = front or "encoder_q.hi_encoder"
     if f"{front}.t_encoder.weight_ih_l0" in state:
-        raise SkelbenchError("its encoder is a GRU or an LSTM; of HiCo's encoders the transformer alone is here")
+        raise SkelbenchError("its encoder is a GRU or an LSTM; only HiCo's transformer encoder is implemented")
     layers = f"{front}.t_encoder.layers."
     names: dict[str, str] = {}
     depth = len({x.removeprefix(layers).split(".")[0] for x in state if x.startswith(layers)})

@@ -29,9 +29,11 @@ class HiCoEncoderConfig(Spec):
     dim: int = Field(512, ge=1, description="width of each branch")
     depth: int = Field(1, ge=1, description="layers of each branch")
     heads: int = Field(4, ge=1, description="attention heads")
-    granularities: int = Field(4, ge=2, description="token sequences of each branch, one half as long as the other")
-    dropout: float = Field(0.1, ge=0, lt=1, description="of attention and of both residual paths, in training")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, read side by side")
+    granularities: int = Field(
+        4, ge=2, description="number of token sequences of each branch, each half as long as the one before"
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of attention and of both residual paths, in training")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, concatenated")
 
     @model_validator(mode="after")
     def _consistent(self):

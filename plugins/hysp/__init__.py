@@ -30,12 +30,16 @@ from .ball import distance, exp_map
 class HYSPConfig(StrongConfig):
     """Defaults follow the authors' code, except ``capped`` and ``resize``."""
 
-    stream: Stream = Field("joint", description="what of the clip it is trained on")
+    stream: Stream = Field("joint", description="stream that it is trained on")
     head_hidden: int = Field(1024, ge=1, description="width of projector, predictor and embedding")
-    momentum: float = Field(0.999, ge=0, le=1, description="of the target, constant")
-    ramp_from: float = Field(50 / 400, ge=0, le=1, description="fraction of the schedule by the cosine alone")
-    ramp: float = Field(50 / 400, gt=0, le=1, description="share in which the distance takes its place")
-    capped: bool = Field(False, description="no gradient from pairs farther apart than 16.8: geoopt's, so the code's")
+    momentum: float = Field(0.999, ge=0, le=1, description="EMA momentum of the target, constant")
+    ramp_from: float = Field(50 / 400, ge=0, le=1, description="fraction of the schedule with the cosine only")
+    ramp: float = Field(
+        50 / 400, gt=0, le=1, description="fraction of the schedule in which the distance gradually replaces it"
+    )
+    capped: bool = Field(
+        False, description="no gradient from pairs farther apart than 16.8, as in geoopt, which the code uses"
+    )
     shear: float = Field(0.5, ge=0, description="amplitude of the shear")
     resize: Resampling = "ends"
     time_flip: bool = Field(True, description="play half of the strong views backwards")
@@ -171,10 +175,10 @@ def skelbench_methods():
             citation="Franco et al., Hyperbolic Self-paced Learning for Self-supervised Skeleton-based Action "
             "Representations, ICLR 2023 (arXiv 2303.06242)",
             readings="crops are drawn before resampling and in continuous time; the ramp rises step by step (the code: "
-            "once per epoch); the target follows the weights after a step (the "
-            "code: before it); plain SGD, which Riemannian SGD is here but for its first step; in the shared setting "
-            "the learning rate, distances without a limit, and a clip's present bodies are averaged (the code averages "
-            "an empty one in: --native, where that has no noise, as it has in the code)",
+            "once per epoch); the target follows the weights after a step (the code: before it); plain SGD, which "
+            "equals Riemannian SGD here except in the first step; shared: another learning rate, distances without a "
+            "limit, and the mean of a clip's present bodies (--native: an empty body counts, as in the code, but "
+            "without noise)",
             recipe=MOCO_RECIPE | {"schedule.milestones": (300 / 400,), "train.batch_size": 512, "train.lr": 0.005},
             native=GRAPH_NATIVE
             | {

@@ -28,12 +28,17 @@ class HYSPLinear(SteppedLinear):
     weight_std = 0.02
     drops_incomplete = True
 
-    lr: float = Field(10.0, gt=0, description="at the start, not scaled by the batch size; 1 on NTU-60 X-View")
+    lr: float = Field(
+        10.0, gt=0, description="learning rate at the start, not scaled by the batch size; 1 on NTU-60 X-View"
+    )
     batch_size: int = Field(256, ge=2, description="clips per step")
     drops: tuple[Share, ...] = Field((0.6, 0.8), description=DROPS)
-    hyperbolic: bool = Field(True, description="Möbius-linear in the ball; false: linear, on features as they are")
+    hyperbolic: bool = Field(
+        True, description="Möbius-linear layer in the ball; false: linear layer on unchanged features"
+    )
     optimizer: Literal["sgd", "riemannian"] = Field(
-        "sgd", description="of the bias, a point of the ball: as if it were none (what the code runs), or as geoopt's"
+        "sgd",
+        description="gradient of the bias, a point of the ball: Euclidean (as in the code), or Riemannian as in geoopt",
     )
 
     def classifier(self, width, classes, generator, device):
@@ -71,7 +76,9 @@ class HYSPSemi(WholeClipFineTune):
 
     batch_size: int = Field(256, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     head_lr: float = Field(100.0, gt=0, description="the classifier's rate, times lr")
-    drops: tuple[Share, ...] = Field((0.6, 0.8), description="when the rate falls to a tenth, shares")
+    drops: tuple[Share, ...] = Field(
+        (0.6, 0.8), description="fractions of the schedule at which the rate falls to a tenth"
+    )
     hyperbolic: bool = Field(True, description="a Möbius-linear layer in the ball; false: a linear layer")
 
     def classifier(self, width, classes):

@@ -46,11 +46,11 @@ class ISCConfig(DistortedConfig):
         description="encoder of the second representation; empty = the run's own encoder, read out over time and over "
         "joints (our assumption)",
     )
-    partner_settings: dict[str, Any] = Field({}, description="of the partner, added to its preset: {base=32}")
+    partner_settings: dict[str, Any] = Field({}, description="settings of the partner, added to its preset: {base=32}")
     queue: int = Field(16384, ge=1, description="keys in each of the two queues")
     embedding: int = Field(128, ge=1, description="width of the embeddings")
-    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoders, constant")
-    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
+    momentum: float = Field(0.999, ge=0, le=1, description="EMA momentum of the key encoders, constant")
+    temperature: float = Field(0.07, gt=0, description="temperature of the softmax over keys")
 
     @model_validator(mode="after")
     def _check(self):
@@ -172,10 +172,10 @@ def skelbench_methods():
             "(arXiv 2108.03656)",
             readings="shared: one encoder whose two readouts are the two representations, the maximum over patches of "
             "the tokens' mean over joints and the maximum over joints of their mean over patches, a clip's present "
-            "bodies averaged (two kinds of encoder cannot be one shared one; two of a kind: --set partner=vit); only "
-            "keys that have been written are negatives; every head begins as the "
-            "recurrent one's; clips are not cut to their first 300 frames. Its row is the recurrent encoder's, as its "
-            "README probes it; the second one's is `skelbench eval RUN --readout partner`",
+            "bodies averaged (two kinds of encoder cannot be one shared encoder; for two equal encoders: --set "
+            "partner=vit); only written keys are negatives; every head is initialized as the recurrent encoder's; "
+            "clips are not cut to their first 300 frames. Its row is the recurrent encoder's, as its README probes it; "
+            "the second one's is `skelbench eval RUN --readout partner`",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE | {"encoder.input_norm": False, "method.partner": "agcn"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},

@@ -35,20 +35,23 @@ PARTS, FRAMES, FAST, WHOLE = (2, 3), (28 / 64, 44 / 64), 0.25, 0.25
 class PCM3Config(DistortedContrastConfig):
     """Defaults follow the authors' code for joints, except ``draws``."""
 
-    teacher_temperature: float = Field(0.05, gt=0, description="of the key's distribution over the queue")
-    student_temperature: float = Field(0.1, gt=0, description="of the queries', which learn it")
-    distillation: float = Field(1.0, ge=0, description="weight of what queries learn of it; 0 for bones and motion")
-    reconstruction: float = Field(40.0, ge=0, description="weight of the squared error of what is filled in, m^2")
+    teacher_temperature: float = Field(0.05, gt=0, description="temperature of the key's distribution over the queue")
+    student_temperature: float = Field(0.1, gt=0, description="temperature of the queries' distributions")
+    distillation: float = Field(
+        1.0, ge=0, description="weight of the distillation from key to queries; 0 for bones and motion"
+    )
+    reconstruction: float = Field(40.0, ge=0, description="weight of the squared error of reconstructed parts, m^2")
     prompts: bool = Field(True, description="prompts at the input and at features; none for bones and motion")
     into_decoder: bool = Field(
-        True, description="gradient of the filled view's contrast reaches the decoder; not for bones and motion"
+        True,
+        description="let the gradient of the reconstructed view's contrast reach the decoder; not for bones and motion",
     )
-    hide: float = Field(0.6, gt=0, lt=1, description="fraction of the body parts that are hidden, of the first body")
+    hide: float = Field(0.6, gt=0, lt=1, description="fraction of hidden body parts of the first body")
     hide_frames: int = Field(8, ge=1, description="frames for which the same parts are hidden")
     decoder_dim: int = Field(512, ge=1, description="width of the decoder")
-    decoder_depth: int = Field(2, ge=1, description="its recurrent layers")
+    decoder_depth: int = Field(2, ge=1, description="recurrent layers of the decoder")
     draws: Literal["clip", "batch"] = Field(
-        "clip", description="regions and hidden parts: each clip's own, or one draw for a whole step (the code)"
+        "clip", description="draws of regions and hidden parts: for each clip, or once per step (the code)"
     )
 
 
@@ -179,9 +182,9 @@ def skelbench_methods():
             citation="Zhang et al., Prompted Contrast with Masked Motion Modeling: Towards Versatile 3D Action "
             "Representation Learning, ACM MM 2023 (arXiv 2308.03975)",
             requires=("steps",),
-            readings="only keys that have been written are negatives or teach; a partner is any other clip of a batch "
-            "(the code leaves out the one before); clips are not cut to their first 300 frames; shared: regions and "
-            "hidden parts of each clip's own, prompts of every body alike, the decoder sees a patch's mean token",
+            readings="only written keys are negatives or teach; a partner is any other clip of a batch (the code never "
+            "takes the previous one); clips are not cut to their first 300 frames; shared: regions and hidden parts "
+            "are drawn for each clip, all bodies have the same prompts, the decoder reads the mean token of a patch",
             recipe=LONG_CONTRAST_RECIPE | {"train.batch_size": 128, "train.lr": 0.02},
             native=LONG_CONTRAST_NATIVE | {"train.bodies": "all-slots", "method.draws": "batch"},
             space=RATES_SPACE | {"method.temperature": Log(0.03, 0.3), "method.reconstruction": Log(4.0, 400.0)},

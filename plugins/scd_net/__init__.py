@@ -83,7 +83,7 @@ class SCDNetConfig(DistortedContrastConfig):
     """Defaults follow the authors' code, except ``resize``."""
 
     queue: int = Field(8192, ge=1, description="keys in each queue")
-    temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
+    temperature: float = Field(0.2, gt=0, description="temperature of the softmax over keys")
 
 
 class SCDNet(LevelContrast):
@@ -133,11 +133,11 @@ def skelbench_methods():
             citation="Wu et al., SCD-Net: Spatiotemporal Clues Disentanglement Network for Self-supervised "
             "Skeleton-based Action Recognition, AAAI 2024 (arXiv 2309.05834)",
             requires=("time-and-space",),
-            readings="bones and motion are made after augmenting (the code: before; the same but for what is missing); "
-            "which of joints with as many walks are hidden is drawn (the code: as its sort leaves them); only keys "
-            "that have been written are negatives (the code begins with random ones); "
-            "shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over joints "
-            "of their mean over patches, the instance the class token, each a mean over the clip's bodies",
+            readings="bones and motion are made after augmenting (the code: before; equal except for missing joints); "
+            "among joints with equally many walks the hidden ones are drawn (the code: order of its sort); only "
+            "written keys are negatives (the code begins with random ones); shared: time is the maximum over patches "
+            "of the tokens' mean over joints, space the maximum over joints of their mean over patches, the instance "
+            "the class token, each a mean over the clip's bodies",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE | {"encoder": "scd-net"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.05, 0.5)},

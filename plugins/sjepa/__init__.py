@@ -38,7 +38,10 @@ class SJEPAConfig(MaskedConfig):
     target_temp: float = Field(0.06, gt=0, description="temperature of the target's softmax over channels")
     predicted_temp: float = Field(0.1, gt=0, description="temperature of the prediction's softmax")
     center_momentum: float = Field(
-        0.9, ge=0, le=1, description="of the target's center; mean of all its tokens of all ranks (our assumption)"
+        0.9,
+        ge=0,
+        le=1,
+        description="EMA momentum of the target's center, a mean over all its tokens and all ranks (our assumption)",
     )
     momentum: float = Field(
         0.9992,
@@ -50,7 +53,9 @@ class SJEPAConfig(MaskedConfig):
     vertical_deg: float = Field(30.0, description="rotation limit about the vertical axis (our assumption)")
     tilt_deg: float = Field(0.0, description="rotation limit about the other axes (our assumption)")
     mirror_p: float = Field(
-        0.5, description="chance of a reflection, left and right joints swapped; the target stays (our assumption)"
+        0.5,
+        description="probability of a reflection with swapped left and right joints; the target is not reflected (our "
+        "assumption)",
     )
     shift: float = Field(
         0.02, description="translation limit along every axis (our assumption)", json_schema_extra={"unit": "m"}

@@ -57,8 +57,10 @@ class SlimConfig(PrototypeSettings):
 
     ADDED = frozenset({"whole_frames", "extend_below", "koleo_clips"})
 
-    target: str = Field("prototypes", description="what masked tokens predict, see `skelbench plugins list`")
-    target_settings: dict[str, Any] = Field({}, description="settings of a target of your own")
+    target: str = Field(
+        "prototypes", description="prediction target of masked tokens, see `skelbench plugins list targets`"
+    )
+    target_settings: dict[str, Any] = Field({}, description="settings of your own target")
     decoder_dim: int = Field(256, ge=1, description="decoder width of target=coordinates")
     decoder_depth: int = Field(5, ge=1, description="decoder blocks of target=coordinates")
     decoder_heads: int = Field(8, ge=1, description="decoder attention heads of target=coordinates")
@@ -87,7 +89,9 @@ class SlimConfig(PrototypeSettings):
         "clip", description="rule for the last tubes of a mask; printed = Algorithm 1"
     )
     stratified: bool = Field(False, description="spread mask ratios evenly over the batch")
-    clean_pass: bool = Field(True, description="class tokens from an unmasked student pass (else the masked one)")
+    clean_pass: bool = Field(
+        True, description="take class tokens from an unmasked student pass (else from the masked one)"
+    )
     match_both: bool = Field(False, description="match every local view to both teacher views")
     rotation: Amount = Field("full", description="limited = 0.3 rad about every axis (our assumption)")
     mirroring: Amount = Field("full", description="limited = left and right indices swapped without a reflection")
@@ -101,10 +105,10 @@ class SlimConfig(PrototypeSettings):
     scale_groups: Literal["parts", "limbs"] = Field("parts", description="groups of bone-aware scaling (assumption)")
     noise: bool = Field(False, description="Gaussian noise and axis dropping of the authors' code")
     resize: Literal["ends", "release", "uniform-frames"] = Field(
-        "ends", description="how a crop becomes T frames; uniform-frames: no frame between two of a longer one"
+        "ends", description="resampling of a crop to T frames; uniform-frames: longer crops without interpolation"
     )
     whole_frames: bool = Field(False, description="crops of whole frames, 16 or more (8 for local views of 8 frames)")
-    extend: int = Field(0, ge=0, description="play very short clips forth and back to at least this many frames")
+    extend: int = Field(0, ge=0, description="play very short clips forth and back, to at least this number of frames")
     extend_below: int = Field(16, ge=0, description="clips with fewer frames than this are very short")
 
     @model_validator(mode="after")

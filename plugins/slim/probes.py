@@ -236,17 +236,19 @@ class SlimReleaseSemi(FineTune):
     """
 
     epochs: int = Field(1, ge=1, description="passes over the labeled clips")
-    min_steps: int = Field(20_000, ge=0, description="more epochs where they make fewer steps than this")
+    min_steps: int = Field(20_000, ge=0, description="least number of steps; with few clips, more epochs")
     batch_size: int = Field(256, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")
-    lr: float = Field(1e-5, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(1e-5, gt=0, description="learning rate at the start, not scaled by the batch size")
     head_lr: float = Field(100.0, gt=0, description="the classifier's rate, times lr")
     layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
-    weight_decay: float = Field(1e-4, ge=0, description="of the optimizer")
+    weight_decay: float = Field(1e-4, ge=0, description="weight decay of the optimizer")
     decay_all: bool = Field(True, description="weight decay of biases, norms and other 1-D parameters as well")
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
     min_lr: float = Field(0.0, ge=0, description="learning rate at the end of half a cosine")
-    drop_path: float = Field(0.0, ge=0, lt=1, description="chance to leave out the last block; earlier ones less")
+    drop_path: float = Field(
+        0.0, ge=0, lt=1, description="probability of skipping the last block; lower for earlier ones"
+    )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="fraction of the target spread over all classes")
     label_share: float = Field(0.01, gt=0, le=1, description="fraction of the training clips whose labels are used")
 

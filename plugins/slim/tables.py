@@ -225,8 +225,8 @@ STM = StudyTable(
     against="Over tubes, 50–90 %",
     paper=_BOTH_SPLITS,
     notes=(
-        "Random: joints and patches hidden one by one. Global none: nothing is hidden to be predicted, so that is GLCL "
-        "alone (`slim:glcl-only`), also in the paper.",
+        "Random: independently masked tokens. Global none: no masked tokens to predict, so only GLCL "
+        "(`slim:glcl-only`), also in the paper.",
         _NTU60,
     ),
 )

@@ -97,7 +97,7 @@ def _published(
     settings = probe.data.get(data.name, {})
     if differing := {key: value for key, value in settings.items() if getattr(data, key) != value}:
         options = " ".join(f"--set data.{key}={value}" for key, value in differing.items())
-        return f"its clips are not seen as its authors' are; import the file again with {options}"
+        return f"its clips are not prepared as in its authors' code; import the file again with {options}"
     own = eval_spec(host, run, probe.protocol, checkpoint, config=probe.on(data.name, full_name(data.split)))
     figure = announced.printed(run.title, own.stream_title, data.name, data.split)
     if figure is None:

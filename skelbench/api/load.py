@@ -68,7 +68,7 @@ def load_encoder(
     if not isinstance(run, RunOnDisk) and is_exported(Path(run)):
         if checkpoint != "last" or stream or readout or protocol != "linear":
             raise SkelbenchError(
-                f"{run} is an exported encoder, with one checkpoint, stream and readout; name it alone"
+                f"{run} is an exported encoder, with one checkpoint, stream and readout; leave out these options"
             )
         session = open_place(Work(results=results, data=data, device=device, plugins=plugins))
         return load_exported(Path(run), session.host, session.device)

@@ -46,8 +46,8 @@ class Features(nn.Module):
             )
         if look.resize in PADDED:
             raise SkelbenchError(
-                f"an ONNX model is not told which frames of a short clip are padding (resize {look.resize}); export "
-                "it without --format onnx"
+                f"an ONNX model cannot know which frames of a short clip are padding (resize {look.resize}); export it "
+                "without --format onnx"
             )
         self.encoder, self.grid, self.stream = encoder.module, encoder.grid, look.stream
         self.readout, self.pooling, self.every_slot = look.readout, look.bodies_pool, look.bodies == "all-slots"

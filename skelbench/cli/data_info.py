@@ -64,7 +64,7 @@ def print_store(store: ClipStore, name: str) -> None:
     for split in map(store.split, meta.splits):
         unseen = len(set(labels[split.test]) - set(labels[split.train]))
         notes = ["default"] if split.name == meta.default_split else []
-        notes += [f"{counted(unseen, 'class')} in the test part alone"] if unseen else []
+        notes += [f"{counted(unseen, 'class')} in the test part only"] if unseen else []
         splits.append((split.name, len(split.train), len(split.test), "; ".join(notes)))
     classes = [(label, text, int(per_class[label])) for label, text in enumerate(store.classes)]
     out.print()
@@ -77,9 +77,9 @@ def print_store(store: ClipStore, name: str) -> None:
 def print_skipped(entries: Sequence[tuple[str, str]]) -> None:
     """Print names and reasons of everything that was skipped unexpectedly."""
     for name, reason in entries:
-        err.print(styled(("left out:", "yellow"), f" {plain(name)}: {plain(reason)}"))
+        err.print(styled(("skipped:", "yellow"), f" {plain(name)}: {plain(reason)}"))
     if entries:
-        err.print(f"{len(entries):,} left out that should not have been", style="yellow")
+        err.print(f"{len(entries):,} skipped unexpectedly", style="yellow")
 
 
 def print_remarks(store: ClipStore) -> None:

@@ -53,14 +53,14 @@ OTHER_WORDS = {"train": "run", "pretrain": "run", "probe": "eval", "evaluate": "
 """Words that a user may try -> the command."""
 ONE_NUMBER = {
     "--seed": "takes one whole number, 0 or more; --seeds 0,1 makes one run per seed",
-    "--tokens": "takes the number of temporal tokens alone: 8, 15 or 30",
+    "--tokens": "takes only the number of temporal tokens: 8, 15 or 30",
 }
 """Options of one number -> what to write."""
 TOGETHER = ("run", "eval")
 """Commands that run under torchrun."""
 PLACE_ERRORS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or choose another place")
 PLACE_ERRORS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place you have access to")
-PLACE_ERRORS |= {errno.ELOOP: "it is a link where none can be; remove it"}
+PLACE_ERRORS |= {errno.ELOOP: "links are not allowed here; remove it"}
 
 
 def _version(requested: bool) -> None:

@@ -197,7 +197,7 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
         return
     durations = [remaining for remaining in seconds if remaining is not None]
     about = duration(max([sum(durations) / jobs, *durations]))
-    unknown = f", {len(seconds) - len(durations)} of unknown length" if len(durations) < len(seconds) else ""
+    unknown = f", {len(seconds) - len(durations)} of unknown duration" if len(durations) < len(seconds) else ""
     out.print(
         f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}. About {about} on {session.device} with "
         f"{jobs} in parallel ({duration(sum(durations))} of training in all); probes come on top"

@@ -62,7 +62,7 @@ def tune(
         raise SkelbenchError(f"--probe {probe!r} names {len(protocols)} protocols; one chooses, for example linear")
     settings = parse_sets(set_ or [])
     if "seed" in settings:
-        raise SkelbenchError("--set seed: trials have the seed of --seed, what is trained again the seeds after it")
+        raise SkelbenchError("--set seed: trials have the seed of --seed, final trainings have the seeds after it")
     for key, instead in (("method", "name methods before the options"), ("budget", "give --budget clips=N")):
         if key in settings:
             raise SkelbenchError(f"--set {key} is not a setting of a run; {instead}")

@@ -72,7 +72,7 @@ class Lease:
         lost = owner.token != self._lock.token if owner else not self.path.exists() and self.path.parent.exists()
         if lost:
             raise SkelbenchError(
-                f"another process has taken over {self.path.parent}, because this process stood still for more than "
+                f"another process has taken over {self.path.parent}, because this process did not run for more than "
                 f"{STALE_SECONDS:.0f} seconds; nothing more is written there, issue the same command again later"
             )
 

@@ -85,7 +85,7 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
     yield from _contents(store)
     if missing := [name for name in JOINTS if name not in store.topology.joints]:
         advice = f"skeleton {store.topology.name} has no joint called {missing[0]!r}; name all of {', '.join(JOINTS)}"
-        yield Check("anatomy", "look", "not looked at", "", advice)
+        yield Check("anatomy", "look", "not checked", "", advice)
         return
     if body is None:
         advice = "no clip of the sample shows anybody, so there are no bones to check; make the dataset again"
@@ -125,7 +125,7 @@ def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
     unexpected = [f"{item.name}: {item.reason}" for item in store.meta.skipped if not item.expected]
     value = f"{len(store.meta.skipped):,}" + (f", {len(unexpected):,} unexpectedly" if unexpected else "")
     advice = f"{''.join(unexpected[:1])}; repair or download again what is listed in meta.json, then prepare again"
-    yield _judge("left out", not unexpected, value, "0 unexpectedly", advice, "wrong")
+    yield _judge("skipped", not unexpected, value, "0 unexpectedly", advice, "wrong")
     for split in map(store.split, store.meta.splits):
         sizes = {"train": len(split.train), "test": len(split.test)}
         if published and split.name in published.splits:
@@ -134,7 +134,9 @@ def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
                 yield _counted(f"{split.name}, {part}", size, expected, published.sure, advice)
         else:
             unseen = len(set(store.labels[split.test]) - set(store.labels[split.train]))
-            advice = f"{counted(unseen, 'class')} in the test part alone, not to be recognized; use another split"
+            advice = (
+                f"{counted(unseen, 'class')} only in the test part, so they cannot be recognized; use another split"
+            )
             value = f"{sizes['train']:,} / {sizes['test']:,}"
             yield _judge(f"{split.name}, train / test", not unseen, value, "", advice)
     count = np.bincount(store.labels, minlength=store.num_classes)
@@ -184,7 +186,7 @@ def _contents(store: ClipStore) -> Iterator[Check]:
     copies = on_both_sides(store)
     value = "; ".join(f"{copy.split}: {copy.test:,} of {copy.of:,} test clips" for copy in copies) or "none"
     example = copies[0].example if copies else ""
-    advice = f"these are training clips, too ({example}): leave them out and import again, or say so beside results"
+    advice = f"these are training clips, too ({example}): exclude them and import again, or report this with results"
     yield _judge("on both sides of a split", not copies, value, "none", advice)
 
 

@@ -293,7 +293,7 @@ def _notes(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset
             "`skelbench data labels` shows them"
         )
         if short := max(len(subset.ids) - len(part.train_n) for subset, part in zip(lists, parts)):
-            notes.append(f"up to {short} clips of a list are shorter than {task.spec.data.min_frames} frames: left out")
+            notes.append(f"up to {short} clips of a list are shorter than {task.spec.data.min_frames} frames: excluded")
     unseen = max(task.num_classes - len(np.unique(task.train_y[part.train_n])) for part in parts)
     if unseen:
         notes.append(f"{unseen} of {task.num_classes} classes have no labeled clip and cannot be recognized")

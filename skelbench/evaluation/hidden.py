@@ -92,8 +92,8 @@ def encode(
 def cannot() -> str:
     """Error message for an encoder that cannot work without tokens."""
     return (
-        "this encoder was trained with neither a mask token nor skipped tokens, so that it cannot receive which "
-        "joints are missing; fill them in instead (parent-fill or zero-fill, as in --protocol missing-representation)"
+        "this encoder was trained with neither a mask token nor skipped tokens, so it cannot handle missing joints; "
+        "fill them in instead (parent-fill or zero-fill, as in --protocol missing-representation)"
     )
 
 
@@ -108,8 +108,8 @@ def check_confidence(min_confidence: float, store: ClipStore, hiding: Hiding, ru
         raise SkelbenchError(f"dataset {store.meta.name} has no confidence of its joints; leave out --min-confidence")
     if min_confidence and not can_hide_tokens(hiding):
         raise SkelbenchError(
-            f"the encoder of {run} was trained with neither a mask token nor single tokens left out, so that joints of "
-            "low confidence cannot be hidden from it; leave out --min-confidence"
+            f"the encoder of {run} was trained with neither a mask token nor skipped single tokens, so joints of low "
+            "confidence cannot be hidden from it; leave out --min-confidence"
         )
 
 

@@ -157,7 +157,7 @@ def result_problem(result: Any, clips: int) -> str:
         if name not in result.metrics:
             return f"returned no metric {name!r}; classified(features, predicted) has what every table needs"
     if not 0 <= result.metrics["accuracy"] <= 1:
-        return f"returned an accuracy of {result.metrics['accuracy']:g}; shares are in [0, 1]"
+        return f"returned an accuracy of {result.metrics['accuracy']:g}; accuracies are in [0, 1]"
     for name in ("ids", "labels", "predicted"):
         shape = np.shape(result.predictions.get(name, ()))
         if shape != (clips,) and not (name == "predicted" and len(shape) == 2 and shape[0] and shape[1] == clips):

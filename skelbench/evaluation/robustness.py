@@ -122,7 +122,7 @@ class Robustness(DegradedLinear):
     The defaults are 3, 5 and 8 of 25 joints, and 0.01, 0.03 and 0.05 mean bone lengths.
     """
 
-    missing: tuple[Share, ...] = Field(SHARES, description="shares of the joints, rounded half up")
+    missing: tuple[Share, ...] = Field(SHARES, description="fractions of the joints, rounded half up")
     noise: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (0.01, 0.03, 0.05), description="standard deviations, in mean bone lengths of the clip"
     )
@@ -136,7 +136,7 @@ class MissingRepresentation(DegradedLinear):
     """``missing-representation``: the same missing joints declared, or presented unflagged at their parents' place or
     at the origin (SLiM, table "Test-time robustness", b). The defaults are 3, 5 and 8 of 25 joints."""
 
-    missing: tuple[Share, ...] = Field(SHARES, description="shares of the joints, rounded half up")
+    missing: tuple[Share, ...] = Field(SHARES, description="fractions of the joints, rounded half up")
 
     def conditions(self) -> Iterator[Step]:
         for kind in (MissingJoints, ParentFill, ZeroFill):

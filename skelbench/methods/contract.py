@@ -250,7 +250,7 @@ class Method(nn.Module):
         Such a batch may be split into micro-batches (``train.accumulate``) with the same gradients. An attribute, or a
         property if settings decide.
         """
-        return "it does not say that its clips may be taken piece by piece"
+        return "it does not allow micro-batches (whole_batch)"
 
     @classmethod
     def views(cls, config: Any, grid: Grid) -> dict[str, ViewSpec]:

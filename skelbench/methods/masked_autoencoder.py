@@ -27,14 +27,16 @@ class MaskedConfig(Config):
     0.75
     """
 
-    mask_ratio: float = Field(0.9, gt=0, lt=1, description="fraction of tokens hidden from the encoder")
+    mask_ratio: float = Field(0.9, gt=0, lt=1, description="fraction of masked tokens")
     keep: Literal["int", "round"] = Field("int", description="visible tokens: int(N (1 - r)) as MAMP's code, or round")
     decoder_dim: int = Field(256, ge=1, description="decoder width")
     decoder_depth: int = Field(5, ge=1, description="decoder blocks (MAMP: 3 on NTU-60, 5 on NTU-120 and PKU-MMD)")
     decoder_heads: int = Field(8, ge=1, description="decoder attention heads")
     crop_min: float = Field(0.5, description="shortest crop, fraction of the clip")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="how a crop becomes T frames; MAMP: half-pixel")
+    resize: Literal["ends", "half-pixel"] = Field(
+        "ends", description="resampling of a crop to T frames; MAMP: half-pixel"
+    )
 
     @property
     def decoder_sizes(self) -> dict[str, int]:

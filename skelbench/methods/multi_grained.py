@@ -36,13 +36,15 @@ class MultiGrainedConfig(DistortedConfig):
     1.0
     """
 
-    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    stream: Literal["joint", "bone", "motion"] = Field("joint", description="stream that it is trained on")
     head_hidden: int = Field(2048, ge=1, description="width of the projectors; the instance's embedding has twice that")
     similarity: float = Field(5.0, ge=0, description="weight of squared distances between a clip's views")
     variance: float = Field(5.0, ge=0, description="weight of the hinge on each feature's spread")
     covariance: float = Field(1.0, ge=0, description="weight of squared covariances between features")
     correlation: float = Field(1e-3, ge=0, description="weight of Barlow Twins' terms; 0 in the successor's code")
-    off_diagonal: float = Field(0.005, ge=0, description="weight of correlations between different features in these")
+    off_diagonal: float = Field(
+        0.005, ge=0, description="weight of correlations between different features in Barlow Twins' terms"
+    )
 
 
 class MultiGrained(Method):

@@ -89,7 +89,7 @@ class MaskedTarget(nn.Module):
     def whole_batch(self) -> str:
         """Reason why it needs all clips of a step at once, as in :class:`skelbench.methods.contract.Method`; "" = it
         does not."""
-        return "its target does not say that clips may be taken piece by piece"
+        return "its target does not allow micro-batches (whole_batch)"
 
     def __init__(self, config: Any, context: Context, settings: Spec) -> None:
         super().__init__()

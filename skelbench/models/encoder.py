@@ -18,14 +18,14 @@ from skelbench.views.skeleton.topology import Topology
 from skelbench.views.view import View
 
 ABILITIES: Mapping[str, str] = {
-    "drop-tokens": "encode a few of the tokens alone",
-    "drop-lines": "leave out whole joints and whole patches of frames",
-    "replace-tokens": "put a mask token in the place of others",
+    "drop-tokens": "encode only some of the tokens",
+    "drop-lines": "skip whole joints and whole patches of frames",
+    "replace-tokens": "replace tokens by a mask token",
     "tokens": "return a token per joint and patch of frames",
-    "cells": "return features by joint and stretch of frames that it reads out by their mean",
-    "time-and-space": "say what a view is over time apart from what it is over joints",
-    "granularities": "say both of finer and of coarser stretches of frames and groups of joints",
-    "steps": "say what a view is at each patch of frames, or at each frame",
+    "cells": "return features by joint and stretch of frames, and their mean as readout",
+    "time-and-space": "return separate features over time and over joints",
+    "granularities": "return both for finer and coarser stretches of frames and groups of joints",
+    "steps": "return features of each patch of frames, or of each frame",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }

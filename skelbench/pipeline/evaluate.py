@@ -223,8 +223,8 @@ def _measure_encoder(
     """Result of a protocol that needs the encoder."""
     if len(spec.streams) > 1:
         raise SkelbenchError(
-            f"protocol {spec.protocol} works on the encoder, of one stream; give one --stream, or fuse by a protocol "
-            "on features"
+            f"protocol {spec.protocol} needs the encoder of one stream; give one --stream, or fuse with a protocol on "
+            "features"
         )
     (stream,) = spec.streams
 

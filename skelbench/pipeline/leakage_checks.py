@@ -65,7 +65,7 @@ def not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.nd
     if len(overlap):
         yield (
             f"{len(overlap):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, on "
-            "which the encoder was trained; its accuracy is not that on clips that it has not seen"
+            "which the encoder was trained; its accuracy is not the accuracy on unseen clips"
         )
 
 
@@ -75,8 +75,8 @@ def not_new_to_parents(session: Session, run: RunSpec, store: ClipStore, test: n
         parent = if_whole(partial(session.results.by_id, run.init_from))
         if parent is None:
             yield (
-                f"the encoder began with the weights of run {run.init_from}, which is not here: whether test clips are "
-                "among its training clips is not known"
+                f"the encoder began with the weights of run {run.init_from}, which is not here, so its training clips "
+                "may include test clips"
             )
             return
         run = parent.spec

@@ -37,7 +37,7 @@ def pack(runs: Sequence[RunDir], output: Path, weights: bool = False) -> int:
     for run in runs:
         run.check_done()
         if FIELD in run.info:
-            raise SkelbenchError(f"run {run.name} was added from a file; hand on that file instead")
+            raise SkelbenchError(f"run {run.name} was added from a file; share that file instead")
     paths = [path for run in sorted(runs, key=lambda run: run.name) for path in _files(run, weights)]
 
     def write(file: object) -> None:

@@ -202,7 +202,7 @@ class RunDir:
             facts_of(RecordFacts, record)
             facts_of(EvalSpec, record.get("spec"))
             if path.name != f"eval-{record['id']}.json":
-                raise ValueError(f"it holds evaluation {record['id']}, the name says another")
+                raise ValueError(f"it holds evaluation {record['id']}, its name has another id")
             if self.info.get("id") not in (None, record["spec"]["pretrain_id"]):
                 raise ValueError(f"it is of another run, {record['spec']['pretrain_id']}")
         return record

@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 _SHOWN = ("setting", "preset", "budget", "encoder", "stream", "checkpoint", "hardware")
 BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset", "budget")
 """Columns in which competing rows agree; presets are compared without their changed settings."""
-PRINTED = (
-    "published, not measured here: at the full size and, where something is trained for it, mostly of the best epoch "
-    "on test, where rows of runs have the last"
-)
+PRINTED = "published, not measured here: at the full size, mostly at the best epoch on test (rows of runs: the last)"
 SMALLER = "preset {}: neither the size nor the training of the published rows"
 
 
@@ -105,7 +102,7 @@ class ColumnTable:
             *(published.notes(inputs.host, self.name) if papers else ()),
         ]
         studied = self.name in inputs.host.names("studies")
-        also = f"; `skelbench study {self.name}` runs the methods that are here" if studied else ""
+        also = f"; `skelbench study {self.name}` runs the implemented methods" if studied else ""
         presets = sorted({row["preset"].removesuffix("+") for row in own})
         texts = {"printed": PRINTED + also, **{f"preset {preset}": SMALLER.format(preset) for preset in presets}}
         show = {"stream"} if any(row["stream"] != "joint" for row in papers) else set()
@@ -139,7 +136,7 @@ class ColumnTable:
             *self.extra,
             Measure(Column("run", "Run", shown="filled"), partial(_runs, measures)),
         )
-        footnotes = {"sd": "of one seed: ± is the standard deviation over draws of the corruption"}
+        footnotes = {"sd": "one seed: ± is the standard deviation over draws of the corruption"}
         return Layout(self.title, self.how, columns, self.block, footnotes=footnotes, ranks=False, order=self._order)
 
     def _papers(self, inputs: TableInputs, own: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -23,11 +23,11 @@ KINDS = ("missing", "parent-fill", "zero-fill", "noise")
 """Degradations, in the order in which they are shown."""
 USUAL = ("missing_0.12", "missing_0.2", "missing_0.32")
 DEGRADED = (
-    "The probe saw clean clips alone. Percent: share of the joints, 12, 20 and 32 % are 3, 5 and 8 of 25; noise: "
-    "standard deviation in mean bone lengths."
+    "The probe was trained on clean clips only. Percent: fraction of the joints, 12, 20 and 32 % are 3, 5 and 8 of 25; "
+    "noise: standard deviation in mean bone lengths."
 )
 TRANSFER_HOW = (
-    "nothing to compare yet: `skelbench eval RUN --protocol transfer --dataset NAME` measures a finished run, and its "
+    "no results yet: `skelbench eval RUN --protocol transfer --dataset NAME` measures a finished run, and its "
     "controls, on another dataset; `skelbench study transfer` trains the paper's encoders that are here"
 )
 TRANSFER_NOTE = (
@@ -124,7 +124,7 @@ FINETUNE = ColumnTable(
     "Fine-tuned on all labels: accuracy in percent",
     fine_tuned,
     "no run was fine-tuned yet: `skelbench eval RUN --protocol finetune,supervised`",
-    notes=("supervised: the same recipe from the encoder as it was initialized.",),
+    notes=("supervised: the same recipe from the encoder's initial weights.",),
 )
 SEMI = ColumnTable(
     "semi",
@@ -132,7 +132,7 @@ SEMI = ColumnTable(
     few_labels,
     "no run was fine-tuned on few labels yet: `skelbench study semi`, or of a run `skelbench eval RUN --protocol "
     "semi@1,semi@10`",
-    notes=("A column with a name is by the recipe of that source's code.",),
+    notes=("Columns with a name: recipe of that source's code.",),
 )
 ROBUSTNESS = ColumnTable(
     "robustness",

@@ -63,7 +63,7 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 LAYOUT = builder.Layout(
-    "Accuracy in percent, and what it cost",
+    "Accuracy in percent, and its cost",
     "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, counts what a step costs "
     "and times its encoder",
     (

@@ -79,7 +79,7 @@ class Filters(Arguments):
         """Reject a filter of a kind that table ``name`` does not support; it supports ``kinds``."""
         for kind in self.wanted:
             if kind not in kinds:
-                raise SkelbenchError(f"table {name} does not say a row's {_CALLED[kind]}; leave --{kind} out")
+                raise SkelbenchError(f"table {name} has no {_CALLED[kind]} of rows; leave out --{kind}")
 
     def check(self, runs: Sequence[ReadRun], host: Host) -> None:
         """Reject a name that neither ``runs`` nor plugins know; the error has the nearest known name."""

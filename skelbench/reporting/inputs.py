@@ -136,7 +136,7 @@ class TableInputs:
         for option, key in keys.items():
             if getattr(self, option) and (not table or table.rows) and not any(name.endswith(key) for name in listed):
                 flag = option.replace("_", "-")
-                raise SkelbenchError(f"table {name} has nothing to show for --{flag}; leave it out or use table linear")
+                raise SkelbenchError(f"table {name} does not support --{flag}; leave it out or use table linear")
 
     def table(self, name: str) -> Table:
         """The selected rows of table ``name``, with notes on filters and added files.

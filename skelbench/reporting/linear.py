@@ -33,8 +33,8 @@ BLOCK = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream",
 _PLACE = ("stream", "dataset", "split")
 """Columns that a published result and its row have in common."""
 _FOOTNOTES = {
-    "best": "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference",
-    "native": "the method's own encoder form and bodies: ranked apart, not comparable with shared rows",
+    "best": "highest test accuracy over the probe's checkpoints: chosen on test data, so it is an upper bound",
+    "native": "the method's own encoder and bodies: ranked separately, not comparable with shared rows",
     "added": "with runs that were not made here but added from a file (`skelbench runs add`)",
     "control": "no untrained run of the same shape, data and seed was evaluated the same way: issue the row's "
     "`skelbench run` again, `skelbench import-checkpoint` with `--probe`, or `skelbench eval` on the untrained run "

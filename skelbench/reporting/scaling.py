@@ -29,7 +29,7 @@ FLOPS = (
     f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products"
 )
 LAYOUT = builder.Layout(
-    "Accuracy in percent over the length of training",
+    "Accuracy in percent over training length",
     "nothing to compare yet: `skelbench study scaling` trains methods for different numbers of clips",
     (
         *(builder.setting(key, leads=True, heads=True) for key in BLOCK),
@@ -48,9 +48,9 @@ LAYOUT = builder.Layout(
     BLOCK,
     (
         INTERVALS,
-        "Every row is a training of its own with its whole learning rate schedule; another training length than the "
+        "Every row is a separate training with a whole learning rate schedule; another training length than the "
         f"preset's does not count as a changed setting here. {FLOPS}. p: against the untrained encoder, the largest "
-        f"over seeds, Holm-adjusted over the rows of a heading.",
+        "over seeds, Holm-adjusted over the rows of a heading.",
     ),
     order=lambda row: (*(str(row[key]) for key in BLOCK), row["title"], row["others"], row["clips_seen"]),
 )
@@ -58,7 +58,7 @@ LAYOUT = builder.Layout(
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    summary = "accuracy against clips seen and training FLOPs, for trainings of different length"
+    summary = "accuracy against clips seen and training FLOPs, for different training lengths"
     return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear")]
 
 

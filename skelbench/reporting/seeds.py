@@ -20,11 +20,11 @@ from skelbench.reporting.table import Cell
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-RAW = "not shown to be better than coordinates without a network: paired p > 0.05 for at least one seed"
+RAW = "not significantly better than raw coordinates: paired p > 0.05 for at least one seed"
 """Footnote ``raw`` of the cells of :func:`over_raw`."""
 INTERVALS = "±: 95 % over seeds; (a, b): two seeds; [a, b]: 95 % over test clips or subjects."
 
-OLDER = "left out, because later runs of the same rows differ in more than the seed:"
+OLDER = "skipped, because later runs of the same rows differ in more than the seed:"
 """Note on runs that :func:`newest` skips."""
 
 _WORDS = {"timed": "timed on", "memory_how": "memory is", "data": "data version", "place": "data"}
@@ -90,7 +90,7 @@ def accuracy(group: DataFrame) -> Cell:
 def footnotes(frame: DataFrame) -> dict[str, str]:
     """Footnotes of the cells of this module."""
     drawn = sorted({noun or "draws" for noun in frame["drawn"]})
-    over = {f"over {noun}": f"of one seed: ± is a 95 % t interval over its {noun}" for noun in drawn}
+    over = {f"over {noun}": f"one seed: ± is a 95 % t interval over its {noun}" for noun in drawn}
     return {"raw": RAW, **over}
 
 
@@ -153,7 +153,7 @@ def subjects_note(frame: DataFrame) -> Iterator[str]:
     for (dataset, split), group in frame.groupby(["dataset", "split"], sort=False):
         subjects = group["subjects"].dropna()
         if subjects.empty:
-            notes.append(f"one or not known for {dataset} / {split}, so over clips alone")
+            notes.append(f"one or unknown for {dataset} / {split}, so over clips only")
             continue
         count = int(subjects.max())
         few = f", too few to trust an interval over them, and p is {2.0 ** (1 - count):.2g} at least"

@@ -38,7 +38,7 @@ HOW = (
 )
 TESTS = (
     "Letters: paired tests of all pairs of a block (dataset, split, preset, ...) over the seeds that both have, the "
-    "larger p of clips and subjects. Rank: by the accuracy as it is shown, ties share one."
+    "larger p of clips and subjects. Rank: by the printed accuracy; ties share a rank."
 )
 LIKE = (("tokens", "changed", "hardware"), ("tokens", "changed"), ("tokens",), ())
 """Columns to match a row with its row of ``--against``; the first tuple that leaves exactly one row is used."""
@@ -97,7 +97,7 @@ def _detectable(tests: Sequence[SeedsTest]) -> str:
         text += f" of {max(subjects)} subjects, worth {clips / effect:,.0f} independent ones"
     if subjects and (least := pairs * 2.0 ** (1 - min(subjects))) > ALPHA:
         p = f"p = {min(1.0, least):.2g} after adjusting for {_pairs(pairs)}"
-        return f"{text}: over so few even a difference in all of them has {p}, so none can be shown."
+        return f"{text}: too few for significance: even a difference in all of them has {p}."
     fewest = min(subjects) if subjects else None
     points = 100 * minimum_detectable_difference(int(clips / effect), discordance, ALPHA / pairs, subjects=fewest)
     text += f"; two rows differ on {median(test.differing for test in tests):.1%} of them (median)"
@@ -121,10 +121,7 @@ def against_columns(title: str) -> tuple[Column, ...]:
 
 def how_against(title: str) -> str:
     """Note on the differences to the method ``title``."""
-    return (
-        f"p over {title}: Holm-adjusted over these differences alone, letters of --significance and of the report over "
-        "all pairs of rows."
-    )
+    return f"p over {title}: Holm-adjusted over these differences; letters of --significance: over all pairs of rows."
 
 
 def mark_against(block: Sequence[tuple[dict[str, Any], DataFrame]], title: str, store: ResultStore) -> None:

@@ -54,7 +54,7 @@ PAPER_COLUMNS = {
 FOOTNOTES = {
     "shared": "over the seeds that both rows have, which are not all of them",
     "size": "published at the full size (presets `paper` and `ablation`)",
-    "untrained": "not shown to be better than the untrained encoder: paired p > 0.05, or untested, for a seed at least",
+    "untrained": "not significantly better than the untrained encoder: paired p > 0.05, or untested, for one seed",
 }
 NOTES = (
     "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
@@ -234,10 +234,8 @@ class StudyTable:
             *(replace(column, shown="filled" if column.shown else False) for column in self.paper),
             replace(builder.RUN, column=column("run", "Run")),
         ]
-        how = (
-            f"nothing to compare yet: `skelbench study {self.name}` runs what this table shows "
-            f"(`skelbench study {self.name} --dry-run` lists it first)"
-        )
+        command = f"skelbench study {self.name}"
+        how = f"no results yet: `{command}` makes the runs of this table (`{command} --dry-run` lists them first)"
         block = [*(key for key in BLOCK if key not in labels), "changed"]
         return builder.Layout(self.title, how, columns, block, (), FOOTNOTES | dict(self.footnotes))
 

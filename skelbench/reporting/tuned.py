@@ -42,18 +42,17 @@ LAYOUT = builder.Layout(
     ),
     BLOCK,
     (
-        "Chosen on training subjects that were held out (on a split ~tune-camera or ~tune-setup with training cameras "
-        "or setups that were held out as well), from as many trials as stated, failed ones counted, of as many clips. "
-        "Default and tuned are then trained on all training clips with seeds that no trial had, and tested on the test "
-        "split, on which nothing was chosen.",
-        f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, "
-        "Holm-adjusted over the rows that compete; it speaks of these trained encoders, not of other pre-training "
-        "seeds.",
-        "Hours: training and probing of the trials; training winner and defaults again is not in them.",
+        "Chosen on held-out training subjects (on a split ~tune-camera or ~tune-setup also on held-out cameras or "
+        "setups), from the stated number of trials (failed ones included) and clips. Default and tuned are then "
+        "trained on all training clips with seeds that no trial had, and tested on the test split, which was not used "
+        "for choosing.",
+        f"{INTERVALS} p: exact sign-flip test, the larger one over test clips or over subjects, Holm-adjusted over "
+        "competing rows; it applies to these trained encoders, not to other pre-training seeds.",
+        "Hours: training and probing of the trials, without the retraining of winner and defaults.",
     ),
     {
-        "default": "no draw did better than the defaults on the held-out subjects: they are what tuning chose",
-        "missing": "retraining is not complete: issue the `skelbench tune` again",
+        "default": "no draw was better than the defaults on the held-out subjects, so tuning chose the defaults",
+        "missing": "retraining is not complete: repeat the `skelbench tune` command",
         "diverged": "diverged when it was trained again: see the notes",
         "none": "every trial failed",
     },

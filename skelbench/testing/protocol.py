@@ -199,8 +199,8 @@ CHECKS: tuple[Check[ProtocolSubject], ...] = (
     Check("form", "it derives from Protocol, its settings survive a record, an evaluation takes its defaults", form),
     Check("result", "metrics and predictions have the form that an evaluation takes", result),
     Check("separable", "classes that are far apart are all recognized", separable),
-    Check("no-signal", "features that say nothing of classes give chance", no_signal),
+    Check("no-signal", "features unrelated to classes give chance level", no_signal),
     Check("labels-unseen", "labels of test clips change no prediction", labels_unseen),
-    Check("test-apart", "a test clip is judged by itself", test_apart),
+    Check("test-apart", "the prediction of a test clip depends on this clip only", test_apart),
     Check("repeatable", "the same seed gives the same result, and the features stay as they are", repeatable),
 )

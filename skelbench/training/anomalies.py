@@ -25,7 +25,7 @@ MIN_CLIPS = 8
 CLIP_FRACTION = 0.25
 """Smallest fraction of the teacher's information that is about the clip, over ``WINDOW`` diagnostic steps."""
 WINDOW = 5
-CLIP_INFORMATION = "share of information about the clip"
+CLIP_INFORMATION = "fraction of information about the clip"
 _INFORMATION_ABOUT = ("place", "view", "slot", "clip")
 
 UNMOVED = "the probed encoder has its initial weights: no gradient and no moving average reached it"
@@ -54,7 +54,7 @@ _TEXTS = {
 }
 ADVICE = {
     "collapse": "If the accuracy is no better than untrained, try a lower train.lr or a larger batch.",
-    "shortcut": "Features may not tell clips apart; try other augmentations or masks.",
+    "shortcut": "Features may not distinguish clips; try other augmentations or masks.",
 }
 
 

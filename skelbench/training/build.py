@@ -46,8 +46,8 @@ def degradations(train: TrainSpec) -> tuple[Degrade, ...]:
     for step in steps:
         if step.declares:
             raise SkelbenchError(
-                f"train.degrade: {step.kind!r} declares joints missing, which is for evaluations: in training the "
-                "method itself hides tokens; use zero-fill or parent-fill"
+                f"train.degrade: {step.kind!r} declares joints missing, which is for evaluations only, because methods "
+                "mask tokens themselves in training; use zero-fill or parent-fill"
             )
     return steps
 

@@ -159,5 +159,5 @@ def cut_back(metrics: Path, size: int) -> None:
     if metrics.is_file():
         with open(metrics, "r+b") as file:
             if os.fstat(file.fileno()).st_size < size:
-                raise SkelbenchError(f"{metrics} is damaged, it was longer once; {WITHOUT_LOG}")
+                raise SkelbenchError(f"{metrics} is damaged (lines are missing); {WITHOUT_LOG}")
             file.truncate(size)

@@ -92,7 +92,7 @@ class Trainer:
         self.world, self.rank = distributed.world(), distributed.rank()
         if spec.train.batch_size < self.world:
             raise SkelbenchError(
-                f"a batch of {spec.train.batch_size} clips gives some of {self.world} processes none; start no more "
+                f"a batch of {spec.train.batch_size} clips is too small for {self.world} processes; start no more "
                 "processes than clips, or choose a larger --batch-size"
             )
         self.phases = phases_of(method)

@@ -63,7 +63,7 @@ def obstacle(method: Method, spec: RunSpec) -> str:
     if any(isinstance(module, _BatchNorm) and module.training for module in method.modules()):
         return f"batch norm of encoder {spec.encoder} normalizes by the whole batch"
     if spec.train.batch_size % (processes := distributed.world()):
-        return f"{processes} processes have unequal shares of a batch of {spec.train.batch_size} clips"
+        return f"{processes} processes get unequal parts of a batch of {spec.train.batch_size} clips"
     return ""
 
 
@@ -79,8 +79,8 @@ def check_micro_batches(method: Method, spec: RunSpec, pieces: int) -> None:
     if clips % pieces or clips // pieces < method.min_clips:
         which = ", ".join(map(str, micro_batch_counts(clips, method.min_clips))) or "none"
         raise SkelbenchError(
-            f"train.accumulate={pieces} does not divide the {clips} clips that a process has of a batch; possible "
-            f"are: {which}"
+            f"train.accumulate={pieces} does not divide the {clips} clips of a process's batch; possible numbers: "
+            f"{which}"
         )
 
 

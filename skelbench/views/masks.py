@@ -147,5 +147,5 @@ def visible_tokens(tokens: int, ratio: float, keep: Literal["int", "round"]) -> 
     share = tokens * (1 - ratio)
     visible = int(share) if keep == "int" else round(share)
     if visible < 1:
-        raise SkelbenchError(f"hiding a share of {ratio:g} of {tokens} tokens leaves none visible; lower the ratio")
+        raise SkelbenchError(f"a mask ratio of {ratio:g} leaves none of {tokens} tokens visible; lower the ratio")
     return visible

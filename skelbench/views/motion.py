@@ -28,8 +28,8 @@ def check_stride(stride: int, frames: int) -> None:
     """Raise SkelbenchError if :func:`displacement` is 0 throughout for clips of ``frames`` frames."""
     if stride >= frames:
         raise SkelbenchError(
-            f"motion over {stride} frames, of clips of {frames}, is none: nothing is left to predict; "
-            "lower motion_stride"
+            f"clips of {frames} frames have no motion over {stride} frames, so there is nothing to predict; lower "
+            "motion_stride"
         )
 
 

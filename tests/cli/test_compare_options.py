@@ -52,7 +52,7 @@ def test_significance(results, capsys):
 def test_an_option_without_a_column_in_the_table_is_refused(results, capsys, option, table):
     results.run("slim", np.arange(200) < 150, tokens=30, knn=None)
     assert main(["compare", "--table", table, option]) == 2
-    assert f"table {table} has nothing to show for {option}" in capsys.readouterr().err
+    assert f"table {table} does not support {option}" in capsys.readouterr().err
 
 
 def test_from_python(results):

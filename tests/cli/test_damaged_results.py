@@ -40,7 +40,7 @@ def others_are_shown(capsys, command, path, *reasons):
     assert main(command) == 0
     printed = capsys.readouterr()
     notes = printed.err.splitlines()
-    assert len(notes) == 1 and notes[0].startswith("note: left out: ") and str(path) in notes[0], printed.err
+    assert len(notes) == 1 and notes[0].startswith("note: skipped: ") and str(path) in notes[0], printed.err
     assert all(reason in notes[0] for reason in reasons), notes
     assert "dino" in printed.out
     return printed.out

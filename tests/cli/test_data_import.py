@@ -43,10 +43,10 @@ def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):
     assert main(["data", "import", pickled(change), "--name", "mine"]) == 3
     printed = capsys.readouterr()
     assert (
-        "left out: S001C003P001R001A001: a coordinate is not a finite number (joint 7 of body 0 in frame 3)"
+        "skipped: S001C003P001R001A001: a coordinate is not a finite number (joint 7 of body 0 in frame 3)"
         in printed.err
     )
-    assert "1 left out that should not have been" in printed.err
+    assert "1 skipped unexpectedly" in printed.err
     facts = [line.split() for line in printed.out.splitlines()]
     assert ["empty", "clips", "skipped", "1"] in facts and ["clips", "10"] in facts
     assert main(["data", "info", "mine"]) == 0

@@ -54,9 +54,9 @@ def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys
     printed = capsys.readouterr()
     assert "ntu60: 24 clips" in printed.out
     for line in (
-        "left out: [red]S1.skeleton: its name is not like S001C002P003R002A013, or names no such sample",
-        "left out: S001C001P040R002A001.skeleton: frame 0: ",
-        "2 left out that should not have been",
+        "skipped: [red]S1.skeleton: its name is not like S001C002P003R002A013, or names no such sample",
+        "skipped: S001C001P040R002A001.skeleton: frame 0: ",
+        "2 skipped unexpectedly",
     ):
         assert line in printed.err
 

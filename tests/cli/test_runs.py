@@ -88,7 +88,7 @@ def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):
     assert [row[0] for row in rows(shown("list", "--columns", "seed,run"))] == ["0", "0", "1"]
     fails(["runs", "list", "--sort", "liner"], "did you mean 'linear'?")
     fails(["runs", "list", "--tag", "mien"], "did you mean 'mine'?")
-    fails(["runs", "list", "--json", "--sort", "linear"], "leave --sort and --columns out")
+    fails(["runs", "list", "--json", "--sort", "linear"], "leave out --sort and --columns")
 
 
 def test_json_of_a_list_has_all_facts(made, shown):
@@ -115,7 +115,7 @@ def test_a_number_stands_for_a_run(made, fails):
 def test_one_run_on_a_page_marks_changed_settings(made, shown, fails):
     text = " ".join(shown("show", "1").split())
     assert "slim, run #1" in text and "*epochs=" in text and "*batch_size" not in text
-    assert "Behind * what was changed: method.momentum, train.epochs (preset small)" in text
+    assert "* = changed: method.momentum, train.epochs (preset small)" in text
     for word in ("Environment", "cpu x2", "Training", "40,000", "Cost", "linear", "50.0%"):
         assert word in text
     assert "Nothing was changed (preset small)" in shown("show", "3")

@@ -128,7 +128,7 @@ def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_pa
     ]
     store = ClipStore.open(reports[0].path)
     assert [(s.name, s.expected) for s in store.meta.skipped if s.expected] == [("A06N06-M_0", True)]
-    assert "actions without a body in any of their frames, left out: 1" in reports[0].notes
+    assert "actions without a body in any of their frames, skipped: 1" in reports[0].notes
     assert "other files ignored: 1 (readme.txt)" in reports[0].notes
 
 

@@ -126,5 +126,5 @@ def test_ntu60_leaves_out_the_extension_and_the_official_list(raw, tmp_path):
     assert [(skipped.name, skipped.expected) for skipped in store.meta.skipped] == [(name, True) for name in listed]
     assert store.meta.details["official_missing"] == 3
     notes = "\n".join(report.notes)
-    assert "other files ignored: 2 (" in notes and "list of incomplete ones, left out: 3" in notes
+    assert "other files ignored: 2 (" in notes and "list of incomplete ones, excluded: 3" in notes
     assert f"files of the half that NTU RGB+D 120 added ignored: {60 - len(first_half)} (S" in notes

@@ -69,7 +69,7 @@ def test_a_row_per_method_over_seeds_with_the_untrained_encoder_beside(made):
     assert slim["found_over"].value == pytest.approx((30 + 40) / 2)
     assert slim["order"].mark == "best" and found["untrained"]["order"].mark == "second"
     assert slim["yaw"].mark is None
-    assert any("found over untrained: the mean of this over yaw and size" in note for note in built(made).notes)
+    assert any("retrieved over untrained: the mean of this over yaw and size" in note for note in built(made).notes)
 
 
 def test_other_settings_are_another_row_and_no_comparison(made):

@@ -43,7 +43,7 @@ def test_methods_are_pooled_over_the_tasks_that_all_have(made):
     assert rows["slim"]["over_next"].value == 1 and rows["slim"]["over_untrained"].value == 1
     assert rows["untrained"]["over_next"].value is None and rows["untrained"]["over_untrained"].value is None
     assert rows["slim"]["iqm"].mark == "best"
-    assert any("left out, with fewer than 5 tasks of 3 seeds: gfp" in note for note in built.notes)
+    assert any("skipped, with fewer than 5 tasks of 3 seeds: gfp" in note for note in built.notes)
     assert "set0" not in render(built)
 
 
@@ -60,4 +60,4 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_pooled_as_seeds(made):
     fill(made, "slim", 0.6, version=3, finished=2.0)
     built = build(made)
     assert [row["title"].value for row in built.rows] == ["slim"] and built.rows[0]["seeds"].value == "3"
-    assert any("left out, because later runs" in note and "slim-set0" in note for note in built.notes)
+    assert any("skipped, because later runs" in note and "slim-set0" in note for note in built.notes)

@@ -42,7 +42,7 @@ class Adam(Optimizer):
 
     kind = "adam"
     adaptive = True
-    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay of the two moments")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay rates of the two moments")
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
         return torch.optim.Adam(groups, lr=lr, betas=self.betas, weight_decay=weight_decay, fused=_fusable(groups))

@@ -34,23 +34,23 @@ class Study(Spec):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    name: str = Field(description="slug: names the folder of its logs")
-    summary: str = Field("", description="what it asks, in one line")
+    name: str = Field(description="name in commands, and of the folder of its logs")
+    summary: str = Field("", description="its question, in one line")
     table: str = Field("", description="table of `skelbench compare` that shows it; empty = linear")
     figure: str = Field("", description="figure of `skelbench plot` that shows it; empty = none")
-    preset: str | None = Field(None, description="preset of the trials that name none; none = as in `run`")
-    gpu_preset: str | None = Field(None, description="the same with a GPU; none = preset")
+    preset: str | None = Field(None, description="preset of trials without one; none = as in `run`")
+    gpu_preset: str | None = Field(None, description="preset with a GPU; none = preset")
     plugins: tuple[str, ...] = Field((), description="plugin files that its trials need, relative to its file")
     dataset: str | None = None
     split: str | None = None
     native: bool | None = None
-    budget: str | None = Field(None, description="what every trial may spend in training: clips=40k, flops=2e15")
-    seeds: tuple[int, ...] = Field((0, 1), description="every trial is run with each of them")
+    budget: str | None = Field(None, description="training budget of every trial: clips=40k, flops=2e15")
+    seeds: tuple[int, ...] = Field((0, 1), description="seeds; every trial is run with each of them")
     probe: tuple[str, ...] = Field(("linear", "knn"), description="protocols; empty = train only")
     sets: dict[str, Any] = Field({}, alias="set", description="settings of every trial")
     grid: dict[str, tuple[Any, ...]] = Field({}, description="axis -> values: the trials are their cross product")
     trials: tuple[dict[str, Any], ...] = Field((), description="further trials, one by one")
-    then: str = Field("", description="command for each finished run that a study does not issue; RUN stands for it")
+    then: str = Field("", description="command to type for each finished run (RUN) after the study")
 
     @field_validator("name")
     @classmethod

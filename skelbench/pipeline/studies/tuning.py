@@ -46,7 +46,7 @@ def clips_of_budget(text: str | None) -> int:
         budget = None
     if budget is None or budget.kind != "clips":
         problem = f"--budget {text!r} is not clips=N" if text is not None else "a budget is missing"
-        raise SkelbenchError(f"{problem}: how many clips every trial of every method sees; write --budget clips=8000")
+        raise SkelbenchError(f"{problem}: give the number of clips of every trial; write --budget clips=8000")
     return int(budget.amount)
 
 
@@ -157,7 +157,7 @@ def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuni
         axes = axes_of(_space(session.host, method), default.resolved.spec, f"method {method}")
         for axis in axes:
             if setting := next((key for key in asked.sets if same(key, axis.key)), None):
-                raise SkelbenchError(f"--set {setting} is what is tuned of method {method}; leave it out")
+                raise SkelbenchError(f"--set {setting} is tuned for method {method}; leave it out")
         data = default.resolved.spec.data
         validation = default.resolved.store.held_out(data.split)
         validation = replace(validation, split=default.resolved.store.split(validation.split.name, data.min_frames))
@@ -180,7 +180,7 @@ def check_tunable(host: Host, method: str) -> None:
         )
     if not _space(host, method):
         raise SkelbenchError(
-            f"variant {variant} is what it is by all settings that method {descriptor.name} has tuned; leave it out"
+            f"variant {variant} sets all settings that are tuned for method {descriptor.name}; leave it out"
         )
 
 

@@ -47,11 +47,11 @@ FIGURES = {
     "invariance": (
         _figure("yaw", "Yaw: own", ".3f"),
         _figure("yaw_others", "Yaw: other", ".3f"),
-        _figure("yaw_found", "Yaw: found, %", ".1f", best="max"),
+        _figure("yaw_found", "Yaw: retrieved, %", ".1f", best="max"),
         _figure("size", "Size: own", ".3f"),
         _figure("size_others", "Size: other", ".3f"),
-        _figure("size_found", "Size: found, %", ".1f", best="max"),
-        _figure("found_over", "Found over untrained", "+.1f"),
+        _figure("size_found", "Size: retrieved, %", ".1f", best="max"),
+        _figure("found_over", "Retrieved over untrained", "+.1f"),
     ),
 }
 """Columns that each diagnosis fills."""
@@ -70,12 +70,13 @@ LAYOUT = Layout(
     (*_BLOCK, "order_by", "invariance_by"),
     (
         "Order: percent of clips and their reversals that a linear probe of the frozen features classifies correctly; "
-        "chance is 50. Yaw, size: mean cosine of a changed clip's feature with its own original, over all values but "
-        "the unchanged one; other: with other clips' originals, the chance level; found: percent whose own original is "
-        "nearest. A feature without identity is near its own original and near others: read the three together.",
-        "Over untrained: minus the same encoder before training, with the same diagnosis; found over untrained: the "
-        "mean of this over yaw and size, in points. ±: 95 % t interval over seeds. Rows are ranked only against rows "
-        "with the same settings of the diagnosis, on the same data.",
+        "chance is 50. Yaw, size: mean cosine of a changed clip's feature with its own original, over all values "
+        "except the unchanged one; other: with other clips' originals, the chance level; retrieved: percent whose own "
+        "original is nearest. A feature without identity is near its own original and near others: read the three "
+        "together.",
+        "Over untrained: minus the same encoder before training, with the same diagnosis; retrieved over untrained: "
+        "the mean of this over yaw and size, in points. ±: 95 % t interval over seeds. Rows are ranked only against "
+        "rows with the same settings of the diagnosis, on the same data.",
     ),
     order=lambda row: (*(row[key] for key in _BLOCK), row["method"] == "untrained", row["method"]),
 )

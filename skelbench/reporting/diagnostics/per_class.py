@@ -83,7 +83,7 @@ def check_alike(runs: Sequence[RunDir], records: Sequence[Mapping[str, Any]]) ->
     for field in ALIKE:
         if first[field] != second[field]:
             raise SkelbenchError(
-                f"{runs[0].name} and {runs[1].name} were not evaluated alike: "
+                f"{runs[0].name} and {runs[1].name} were not evaluated in the same way: "
                 f"{_difference(field, first[field], second[field])}; evaluate both on the same data with the same probe"
             )
 

@@ -17,7 +17,7 @@ INTERPOLATION = (
     "error: squared error of a masked token over its variance, mean over masked tokens; 1 = no better than the mean. "
     "In brackets: 95 % over masks. Each tube mask is matched by independent tokens of the same number.",
     "filled in from: the same joint's two visible frames (tokens) before and two after, and the four nearest visible "
-    "joints at the same time, by the weights that are best on training clips (ridge regression in closed form).",
+    "joints at the same time, with weights fitted to training clips (ridge regression in closed form).",
 )
 FEATURES = (
     "features are computed on unmasked clips: the encoder has mixed its input into every token, masked ones too: "
@@ -69,7 +69,7 @@ def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     if easier := [row for row in rows if row["tube"]["interval"][1] < row["random"]["interval"][0]]:
         return f"{name}: against the claim, tubes are easier to fill in at coverage {at(easier)}."
     if unclear := [row for row in rows if row["tube"]["interval"][0] <= row["random"]["interval"][1]]:
-        return f"{name}: the claim is not shown at coverage {at(unclear)}, where the intervals over masks overlap."
+        return f"{name}: the claim is not supported at coverage {at(unclear)}, where the intervals over masks overlap."
 
     def recovered(kind: str) -> str:
         least, most = (100 * (1 - pick(row[kind]["error"] for row in rows)) for pick in (max, min))

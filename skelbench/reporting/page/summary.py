@@ -85,7 +85,7 @@ def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sent
         text += f"{_number(methods[1]['accuracy']):.1f} %; "
         text += {True: "significantly different", False: "not significantly different", None: "not tested"}[different]
     else:
-        text = f"{place}: {_name(first)} reaches {accuracy:.1f} %, alone in its block"
+        text = f"{place}: {_name(first)} reaches {accuracy:.1f} %, the only method in its block"
     fewest = min((row["seeds"].value for row in methods[:2] if isinstance(row["seeds"].value, int)), default=0)
     text += f" ({trainings(fewest)})" if fewest else ""
     if not isinstance(over, int | float):
@@ -118,7 +118,7 @@ def _different(first: Row, second: Row) -> bool | None:
 def _failures(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
     for run in runs:
         name = f"{run.title} (seed {run.spec.seed})"
-        for kind, text in (("collapse", "collapsed"), ("shortcut", "shows a sign of a shortcut")):
+        for kind, text in (("collapse", "collapsed"), ("shortcut", "may have learned a shortcut")):
             if anomaly := run.info.get(kind):
                 yield Sentence(f"{name} {text}: {'; '.join(map(describe, anomaly))}.", "wrong", (run.name,))
         if run.outcome in ("failed", "diverged", "interrupted"):

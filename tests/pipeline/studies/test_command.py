@@ -106,7 +106,7 @@ def test_the_dry_run_lists_every_trial_and_writes_nothing(place, run_study, monk
     assert [(row[0], row[2]) for row in rows] == order
     assert len({row[4] for row in rows}) == 6 and all(row[5] == "new" for row in rows)
     assert [row[-2:] for row in rows if row[0] == "raises"] == [["?", "?"]] * 2
-    assert "6 trials, 0 done, 2 of unknown length" in out and "2 of the trials are the same run" in err
+    assert "6 trials, 0 done, 2 of unknown duration" in out and "2 of the trials are the same run" in err
 
 
 # ---------------------------------------------------------------------------------------------------- trials

@@ -37,7 +37,7 @@ def run_tune(place, capsys):
         (["keen", "--budget", "clips=2"], "less than one batch of 4"),
         (["keen", "--probe", "knn,linear"], "names 2 protocols"),
         (["keen", "--split", "half~tune"], "held out already"),
-        (["keen", "--set", "lr=1e-3"], "--set lr is what is tuned of method keen"),
+        (["keen", "--set", "lr=1e-3"], "--set lr is tuned for method keen"),
         (["keen", "--preset", "quick", "--set", "preset=small"], "--preset and --set preset are the same setting"),
         (["keen", "--set", "bathc_size=3"], "unknown setting 'bathc_size'"),
     ],

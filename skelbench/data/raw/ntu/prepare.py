@@ -94,5 +94,5 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
     report.ignore(unrelated, "other files")
     report.ignore(extension, "files of the half that NTU RGB+D 120 added")
     if missing:
-        report.notes.append(f"samples on the authors' list of incomplete ones, left out: {len(missing)}")
+        report.notes.append(f"samples on the authors' list of incomplete ones, excluded: {len(missing)}")
     return dict(sorted(files.items())), sorted(missing)
