@@ -99,7 +99,7 @@ def test_json_of_a_list_has_all_facts(made, shown):
     assert json.loads(shown("list", "--json", "--method", "gfp")) == []
 
 
-def test_a_number_stands_for_a_run(made, fails):
+def test_a_number_names_a_run(made, fails):
     find = made.store.find
     assert find("2")[0].name == find("#2")[0].name == made.names[1]
     assert find("3@50")[1] == "50" and find("3@50")[0].name == made.names[2]
@@ -128,7 +128,7 @@ def test_one_run_on_a_page_marks_changed_settings(made, shown, fails):
     fails(["runs", "show", "1", "--json", "--best-on-test"], "leave out --best-on-test")
 
 
-def test_tags_are_kept_beside_the_spec(made, shown, fails, capsys):
+def test_tags_do_not_change_the_spec(made, shown, fails, capsys):
     before = made.store.find("1")[0].spec.id
     assert shown("tag", "1", "base", "sweep-1", "base").strip().endswith(": base, sweep-1")
     for text in (shown("list"), shown("show", "1")):

@@ -7,7 +7,7 @@ from skelbench.core import distributed
 from skelbench.core.errors import PeerLost, SkelbenchError
 
 
-def test_shares_are_whole_and_in_order(monkeypatch):
+def test_shares_of_processes_are_complete_and_ordered(monkeypatch):
     for world in (1, 2, 3, 5):
         monkeypatch.setattr(distributed, "world", lambda world=world: world)
         for count in (0, 1, 7, 12):
@@ -24,7 +24,7 @@ def test_shares_are_whole_and_in_order(monkeypatch):
             assert sum(pieces, []) == whole if shared else pieces == [whole] * world
 
 
-def test_each_process_has_a_gpu_of_its_own(monkeypatch):
+def test_each_process_has_its_own_gpu(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
     for count, own in ((1, 0), (8, 1)):  # a scheduler shows each process only its own GPU
         monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)

@@ -125,7 +125,7 @@ def test_verdict_names_the_better_one():
     assert "no significant difference" in paired_test(ids, a, ids, a).verdict
 
 
-def test_paired_test_refuses_other_clips():
+def test_paired_test_rejects_other_clips():
     right = np.ones(5, dtype=bool)
     with pytest.raises(SkelbenchError, match="share 4 test clips"):
         paired_test(np.arange(5), right, np.arange(1, 6), right)
@@ -154,7 +154,7 @@ def test_a_claim_rests_on_the_wider_interval_and_the_larger_p():
     assert independent.interval == max((independent.by_clip, independent.by_subject), key=lambda x: x.width).interval
 
 
-def test_the_interval_of_an_accuracy_is_over_subjects_where_that_is_wider():
+def test_the_interval_of_an_accuracy_is_over_subjects_if_wider():
     right, clips = np.array([20, 20, 20, 0, 20, 5, 20, 20]), np.full(8, 20)
     interval, over = accuracy_interval(125 / 160, 160, (right, clips))
     assert over == "8 subjects" and interval[1] - interval[0] > 0.3 and interval[0] < 125 / 160 < interval[1]

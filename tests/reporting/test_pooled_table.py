@@ -28,7 +28,7 @@ def build(made, **asked):
     return table(TableInputs(Host(), made.store, **asked))
 
 
-def test_methods_are_pooled_over_the_tasks_that_all_have(made):
+def test_methods_are_pooled_over_common_tasks(made):
     fill(made, "slim", 0.6, tasks=6)
     fill(made, "mamp", 0.5)
     fill(made, "untrained", 0.3)
@@ -47,7 +47,7 @@ def test_methods_are_pooled_over_the_tasks_that_all_have(made):
     assert "set0" not in render(built)
 
 
-def test_too_few_tasks_are_refused_and_counted(made):
+def test_too_few_tasks_are_rejected_and_counted(made):
     fill(made, "slim", 0.6, tasks=4)
     built = build(made)
     assert not built.rows and any("and there are 4 at most" in note for note in built.notes)

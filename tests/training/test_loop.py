@@ -110,7 +110,7 @@ def test_a_warm_start_begins_with_the_parents_weights(resolved, session):
             refused()
 
 
-def test_an_imported_encoder_is_that_of_every_encoder_of_its_method(resolved, session, tmp_path):
+def test_an_imported_encoder_goes_into_every_encoder_of_its_method(resolved, session, tmp_path):
     """A public file of the inference encoder alone: what the file does not hold begins as it."""
     made = resolved("skeletonclr", imported="a" * 64)
     method = build_method(made.spec, session.host, made.store.topology)

@@ -42,7 +42,7 @@ def run_tune(place, capsys):
         (["keen", "--set", "bathc_size=3"], "unknown setting 'bathc_size'"),
     ],
 )
-def test_what_is_wrong_is_one_sentence_and_nothing_is_written(words, said, place, run_tune, monkeypatch):
+def test_mistakes_are_one_error_and_nothing_is_written(words, said, place, run_tune, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     code, out, err = run_tune(words[0], *SMALL, *words[1:])
     errors = [line for line in err.splitlines() if line.startswith("error: ")]

@@ -95,7 +95,7 @@ def test_tables_of_published_numbers_are_folded(page):
     assert 'id="table-target-control"' not in page  # without rows
 
 
-def test_a_table_that_fails_takes_no_other_with_it_and_counting_tables_are_named(hostile, monkeypatch):
+def test_a_failing_table_does_not_stop_others(hostile, monkeypatch):
     monkeypatch.setattr("skelbench.reporting.flops.table", lambda inputs: 1 / 0)
     assert tables.uncounted(Host()) == ["flops", "flops-detail"]
     built, _ = tables.build(inputs_of(hostile / "results"))
@@ -127,7 +127,7 @@ def test_a_lead_is_significant_or_not(tmp_path, share, kind, words):
     assert lead.kind == kind and [name.split("-")[0] for name in lead.runs] == ["slim"]
 
 
-def test_a_control_that_is_ahead_by_1_nn_is_named(tmp_path):
+def test_a_control_with_the_best_1_nn_is_named(tmp_path):
     made = Fabricated(tmp_path)
     made.run("slim", correct(0.7, 400), knn=None)
     made.run("raw", correct(0.5, 400), knn=0.45)
