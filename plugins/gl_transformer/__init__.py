@@ -1,11 +1,10 @@
 """GL-Transformer: predict the direction and length of every joint's displacement over a few frames (Kim et al., ECCV
 2022).
 
-Nothing is masked. For each frame and joint two classes are predicted per interval: the signs of the displacement
-from an earlier frame, and its length in centimeters; for joints relative to the joint between the shoulders (local),
-and for that joint itself (global). Facts: Boeun-Kim/GL-Transformer, learn_PTmodel.py, model/pretrain.py, feeder/. X
-sequences (clips, or bodies), M bodies of one, T frames, J joints, S = J * M joints of a frame, joint by joint, I
-intervals.
+Nothing is masked. For each frame and joint two classes are predicted per interval: the signs of the displacement from
+an earlier frame, and its length in centimeters; for joints relative to the joint between the shoulders (local), and for
+that joint itself (global). Facts: Boeun-Kim/GL-Transformer, learn_PTmodel.py, model/pretrain.py, feeder/. X sequences
+(clips, or bodies), M bodies of one, T frames, J joints, S = J * M joints of a frame, joint by joint, I intervals.
 """
 
 from typing import Annotated, ClassVar, Literal

@@ -82,9 +82,8 @@ def compare(
     """A table over the results: ``skelbench compare``, from Python.
 
     ``table``: linear, token-budget, target-control, flops (which needs no run), or one of a plugin. ``all``: also runs
-    whose settings were changed from their preset. ``significance``: significantly different rows.
-    ``against``: difference of every row from this method. ``best_on_test``:
-    the highest test accuracy of a probe's checkpoints too.
+    whose settings were changed from their preset. ``significance``: significantly different rows. ``against``:
+    difference of every row from this method. ``best_on_test``: the highest test accuracy of a probe's checkpoints too.
 
     Raises:
         SkelbenchError: there is no such table, dataset, ...; names the nearest.

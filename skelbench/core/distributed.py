@@ -54,8 +54,7 @@ def rank() -> int:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Treat this process as a single one within the block: for steps of one process, or on devices outside the
-    group.
+    """Treat this process as a single one within the block: for steps of one process, or on devices outside the group.
 
     >>> with alone():
     ...     world(), rank()

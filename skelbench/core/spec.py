@@ -76,7 +76,7 @@ class DataSpec(Grown):
     name: str = Field("synthetic", description="dataset")
     split: str = Field("", description="split; empty = the dataset's default")
     second_body: SecondBody = Field(
-        "zero", description="second body of a clip with one body: absent, or the first one repeated"
+        "zero", description="second body of single-body clips: zeros, or the first one again"
     )
     min_frames: int = Field(0, ge=0, description="training clips with fewer frames are excluded; test clips never are")
     dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane, filled in when it is opened")

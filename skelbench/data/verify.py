@@ -134,9 +134,7 @@ def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
                 yield _counted(f"{split.name}, {part}", size, expected, published.sure, advice)
         else:
             unseen = len(set(store.labels[split.test]) - set(store.labels[split.train]))
-            advice = (
-                f"{counted(unseen, 'class')} only in the test part, so they cannot be recognized; use another split"
-            )
+            advice = f"{counted(unseen, 'class')} only in the test part, never recognized; use another split"
             value = f"{sizes['train']:,} / {sizes['test']:,}"
             yield _judge(f"{split.name}, train / test", not unseen, value, "", advice)
     count = np.bincount(store.labels, minlength=store.num_classes)

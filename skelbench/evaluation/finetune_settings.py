@@ -42,31 +42,23 @@ class FineTuneSettings(EncoderProtocol):
     warmup: float = Field(0.05, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
     min_lr: float = Field(1e-5, ge=0, description="learning rate at the end of half a cosine")
     drops: tuple[Share, ...] = Field(
-        (), description="instead of a cosine: fractions of the schedule at which the rate falls to a tenth"
+        (), description="fractions of the schedule where the rate falls to a tenth; no cosine"
     )
-    drop_path: float = Field(
-        0.3, ge=0, lt=1, description="probability of skipping the last block; lower for earlier ones"
-    )
-    dropout: float = Field(
-        0.0, ge=0, lt=1, description="dropout on token features before they are averaged; needs --readout"
-    )
+    drop_path: float = Field(0.3, ge=0, lt=1, description="probability of skipping the last block (lower before)")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on tokens before their mean; needs --readout")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="fraction of the target spread over all classes")
     head_hidden: int = Field(0, ge=0, description="width of a hidden layer with batch norm and ReLU; 0 = linear")
     frozen: bool = Field(False, description="only the classifier is trained, the encoder in eval mode")
     encoder_mode: Literal["train", "eval"] = Field(
-        "train", description="eval = no dropout or drop path, and fixed statistics of batch norm; weights are trained"
+        "train", description="eval: no dropout or drop path, fixed batch-norm statistics"
     )
-    crop_min: float = Field(
-        0.5, gt=0, le=1, description="shortest training crop, fraction of the clip; 1 = not cropped"
-    )
+    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, fraction of the clip; 1 = none")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
     rotation_deg: float = Field(17.18873385, ge=0, description="rotation limit about every axis in training; 0.3 rad")
     label_share: float = Field(1.0, gt=0, le=1, description="fraction of the training clips whose labels are used")
     draws: int = Field(1, ge=1, description="lists of such clips (`skelbench data labels`), from the first on")
     stratified: bool = Field(True, description="label_share of every class; false = of all clips, as in some codes")
-    val_share: float = Field(
-        0.1, ge=0, lt=1, description="fraction of the labeled clips, held out for accuracy_selected"
-    )
+    val_share: float = Field(0.1, ge=0, lt=1, description="fraction of labeled clips held out for accuracy_selected")
     best_on_test: bool = Field(False, description="score test clips after every epoch, for accuracy_best_on_test")
 
     @model_validator(mode="after")

@@ -23,7 +23,7 @@ class Preprocessing(Spec):
     bodies: Bodies = Field("valid", description="bodies that are encoded: those present, or every slot")
     bodies_pool: Pooling = Field("valid-mean", description="pooling of the features of bodies")
     second_body: SecondBody = Field(
-        "zero", description="second body of a clip with one body: absent, or the first one repeated"
+        "zero", description="second body of single-body clips: zeros, or the first one again"
     )
     readout: str = Field("pooled", description="feature of a body: pooled, mean, joints, or a level of the encoder")
     dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane")

@@ -112,8 +112,7 @@ class Step:
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.models.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
     ``watch("cl", objective, view)`` also the information of prototypes about the view's rows, or about its masked
-    tokens. Class token and readout of the encoder are always watched.
-    """
+    tokens. Class token and readout of the encoder are always watched."""
     turn: str = "main"
     """Name of the current one of the method's ``turns``."""
     batch: int = 0
@@ -235,8 +234,7 @@ class Method(nn.Module):
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity.
     "" names none. For a setting ``partner`` that names an encoder, ``partner_settings`` (a dict) holds its settings;
-    the harness adds the sizes of the run's preset and the defaults.
-    """
+    the harness adds the sizes of the run's preset and the defaults."""
 
     def __init__(self, config: Any, context: Context) -> None:
         super().__init__()
@@ -248,8 +246,7 @@ class Method(nn.Module):
         """Reason why a step needs all of its clips at once, for example a norm over them; "" = none. Then all means are
         ``step.mean`` over counts proportional to the clips, and ``after_step`` reads tensors from ``step.keep`` only.
         Such a batch may be split into micro-batches (``train.accumulate``) with the same gradients. An attribute, or a
-        property if settings decide.
-        """
+        property if settings decide."""
         return "it does not allow micro-batches (whole_batch)"
 
     @classmethod
@@ -287,8 +284,7 @@ class Method(nn.Module):
     def inference_encoders(self) -> Mapping[str, nn.Module]:
         """Return the encoders of streams ("bone", "motion") with an encoder of their own, of the run's family and
         size; ``inference_encoder`` reads every other stream. An encoder under another name may be of any family; it is
-        a readout of the run (``skelbench eval RUN --readout NAME``).
-        """
+        a readout of the run (``skelbench eval RUN --readout NAME``)."""
         return {}
 
     def optim_groups(self) -> Iterator[dict[str, Any]]:

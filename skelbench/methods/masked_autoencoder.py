@@ -34,9 +34,7 @@ class MaskedConfig(Config):
     decoder_heads: int = Field(8, ge=1, description="decoder attention heads")
     crop_min: float = Field(0.5, description="shortest crop, fraction of the clip")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
-    resize: Literal["ends", "half-pixel"] = Field(
-        "ends", description="resampling of a crop to T frames; MAMP: half-pixel"
-    )
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling to T frames; MAMP: half-pixel")
 
     @property
     def decoder_sizes(self) -> dict[str, int]:

@@ -1,8 +1,7 @@
 """Shared parts of USDRL and its successors: four views of a clip agree in three decorrelated embeddings.
 
-Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py and model/loss.py; its successor wengwanjiang/FoundSkelModel
-@945fe91. VICReg's terms hold within each view, Barlow Twins' between each two. B clips of all processes, E width of
-an embedding.
+Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py and model/loss.py; its successor wengwanjiang/FoundSkelModel @945fe91.
+VICReg's terms hold within each view, Barlow Twins' between each two. B clips of all processes, E width of an embedding.
 """
 
 from __future__ import annotations
@@ -42,9 +41,7 @@ class MultiGrainedConfig(DistortedConfig):
     variance: float = Field(5.0, ge=0, description="weight of the hinge on each feature's spread")
     covariance: float = Field(1.0, ge=0, description="weight of squared covariances between features")
     correlation: float = Field(1e-3, ge=0, description="weight of Barlow Twins' terms; 0 in the successor's code")
-    off_diagonal: float = Field(
-        0.005, ge=0, description="weight of correlations between different features in Barlow Twins' terms"
-    )
+    off_diagonal: float = Field(0.005, ge=0, description="weight of correlations between different features")
 
 
 class MultiGrained(Method):

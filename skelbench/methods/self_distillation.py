@@ -38,24 +38,20 @@ class PrototypeSettings(Config):
     prototypes: int = Field(65536, ge=1, description="prototypes K of each head")
     head_hidden: int = Field(2048, ge=1, description="hidden width of the 3-layer projection heads")
     bottleneck: int = Field(256, ge=1, description="bottleneck width of the projection heads")
-    prototype_gain: bool = Field(
-        True, description="learn the norm of each prototype; false = 1 (our assumption: DINOv2)"
-    )
+    prototype_gain: bool = Field(True, description="learn norms of prototypes; false = 1 (assumption: DINOv2)")
     student_temp: float = Field(0.1, gt=0, description="student temperature (our assumption: DINOv2)")
     teacher_temp: float = Field(0.07, gt=0, description="teacher temperature after its warm-up (assumption: DINOv2)")
     teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start (assumption: DINOv2)")
     teacher_temp_warmup: float = Field(
         0.2, ge=0, le=1, description="linear warm-up of the temperature, fraction of the schedule (30 of 150 epochs)"
     )
-    centering: Literal["sinkhorn", "running", "none"] = Field(
-        "sinkhorn", description="centering of the teacher, against collapse (our assumption)"
-    )
+    centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="teacher centering (assumption)")
     momentum: float = Field(0.994, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
     freeze_prototypes: float = Field(
         1 / 150,
         ge=0,
         le=1,
-        description="fraction of the schedule with frozen prototypes, at the start (our assumption)",
+        description="fraction of the schedule with frozen prototypes (our assumption)",
     )
     patch_lr: float = Field(
         0.2, ge=0, description="learning-rate factor of the encoder's stem, its patch projection (assumption: DINOv2)"
@@ -93,13 +89,13 @@ class MultiCropConfig(PrototypeSettings):
     """
 
     centering: Literal["sinkhorn", "running", "none"] = Field(
-        "running", description="centering of the teacher, against collapse; running is the code's"
+        "running", description="centering of the teacher; running: as in the code"
     )
     momentum: float = Field(0.996, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
     student_temp: float = Field(0.1, gt=0, description="student temperature")
     teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start")
     teacher_temp_warmup: float = Field(
-        0.3, ge=0, le=1, description="linear warm-up of the temperature, fraction of the schedule"
+        0.3, ge=0, le=1, description="warm-up of the temperature, fraction of the schedule"
     )
     prototype_gain: bool = Field(False, description="learn the norm of each prototype; false = 1")
     freeze_prototypes: float = Field(

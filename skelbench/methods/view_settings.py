@@ -31,9 +31,7 @@ class StrongConfig(Config):
     ['mirror', 'axis-rotate', 'noise', 'blur', 'axis-drop']
     """
 
-    flip: Literal["swap", "mirror"] = Field(
-        "swap", description="swap: left and right joints are swapped; mirror: x is negated too"
-    )
+    flip: Literal["swap", "mirror"] = Field("swap", description="swap: exchange left and right; mirror: negate x too")
     blur: Literal["released", "normalized"] = Field(
         "released", description="weights of the blur as released, summing to up to 5, or summing to 1"
     )

@@ -1,9 +1,8 @@
 """Shared parts of encoders with two token sequences, frames and joints of a clip (HiCo, SCD-Net, UmURL, USDRL).
 
 A token in time is a frame of all joints of all bodies, a token in space is a joint of one body over all frames. Each
-branch has an embedding and layers of its own; the features of a branch are the maximum over its tokens.
-Shapes: B clips (times views), M body slots, T frames, J joints, C = 3, K = M * J tokens in space, D width of a branch,
-n tokens.
+branch has an embedding and layers of its own; the features of a branch are the maximum over its tokens. Shapes: B clips
+(times views), M body slots, T frames, J joints, C = 3, K = M * J tokens in space, D width of a branch, n tokens.
 """
 
 from __future__ import annotations

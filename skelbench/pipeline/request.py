@@ -270,7 +270,7 @@ def parse_sets(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def check_set_once(sets: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Raise Raise SkelbenchError for a key of ``--set`` that is also an option with a value."""
+    """Raise SkelbenchError for a key of ``--set`` that is also an option with a value."""
     if twice := sorted(key for key in sets if options.get(key) is not None):
         raise SkelbenchError(f"--{twice[0]} and --set {twice[0]} are the same setting; leave one out")
 
@@ -317,8 +317,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def times(value: Any, before: Any) -> Any:
     """Apply the setting of a variant to the value ``before``: ``"x0.5"`` halves a number; whole numbers stay whole and
-    at least 1. Any other value replaces ``before``.
-    """
+    at least 1. Any other value replaces ``before``."""
     by = factor(value)
     if by is None or isinstance(before, bool) or not isinstance(before, int | float):
         return value
@@ -347,8 +346,7 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
 
 
 def check_request(request: Request, host: Host, data_root: Path) -> None:
-    """Check everything that needs no PyTorch: method, variant, preset, grid, dataset, and the settings of train, grid
-    and data.
+    """Check all that needs no PyTorch: method, variant, preset, grid, dataset, and settings of train, grid and data.
 
     Raises:
         SkelbenchError: a name is unknown, with the nearest right one, or options contradict each other.

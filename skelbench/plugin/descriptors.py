@@ -45,8 +45,7 @@ class NativeProbe:
     """Whether the authors' code prints the best epoch on test; ours is then compared with that accuracy."""
     settings: Mapping[str, Settings] = field(default_factory=dict)
     """Settings of the protocol by dataset: for all (""), for one (``"pku2"``), for one split (``"ntu60/cross-view"``);
-    the more specific settings win.
-    """
+    the more specific settings win."""
     data: Mapping[str, Settings] = field(default_factory=dict)
     """Differences of the authors' clips of a dataset: ``{"ntu120": {"second_body": "repeat"}}``."""
 
@@ -65,8 +64,7 @@ class Stage:
     """Methods whose finished run can be the first stage: ``("aimclr",)``; other runs are rejected."""
     alone: Settings = field(default_factory=dict)
     """Settings of a run that contains its first stage, ``{"method.first": 0.5}``, in the shared setting only. Empty:
-    every run needs a finished first stage.
-    """
+    every run needs a finished first stage."""
 
 
 @dataclass(frozen=True, kw_only=True)

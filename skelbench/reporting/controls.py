@@ -29,8 +29,7 @@ class Controls:
 
     def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
         """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the
-        raw-coordinates run on the same data and clip length. None if there is no such run, and for a control itself.
-        """
+        raw-coordinates run on the same data and clip length. None if there is no such run, and for a control itself."""
         if not self._found[kind] or spec.method in (CONTROLS if kind == "untrained" else ("raw",)):
             return None
         return self._found[kind].get(_SHAPES[kind](spec))

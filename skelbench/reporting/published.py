@@ -1,5 +1,4 @@
-"""Numbers printed in papers, as data with provenance. They are shown next to measured numbers and never used in their
-place.
+"""Numbers printed in papers, as data with provenance. They never take the place of measured numbers.
 
 Plugins announce them (hook ``skelbench_published``), a CSV file per published table. Columns: ``method``; ``variant``
 (token grid, label share, ablation row ...); ``dataset``, ``split`` and ``protocol`` as this package names them,

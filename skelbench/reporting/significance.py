@@ -1,7 +1,6 @@
 """Tests between the rows of a block: ``compare --significance`` (which rows are significantly different, and the
 smallest difference that the test clips can show) and ``--against METHOD`` (the difference of every row to that
-method's).
-"""
+method's)."""
 
 from __future__ import annotations
 

@@ -91,8 +91,7 @@ class Column:
 
     def spread(self, cell: Cell) -> str:
         """Interval as text, printed behind the value of ``cell``: `` ± 1.2`` over seeds, `` (0.4, 3.1)`` for two seeds,
-        `` [0.4, 3.1]`` over clips or subjects; "" = none.
-        """
+        `` [0.4, 3.1]`` over clips or subjects; "" = none."""
         if self.bare or (cell.plus_minus is None and cell.interval is None):
             return ""
         if cell.plus_minus is None or not isinstance(cell.value, int | float):
@@ -194,8 +193,7 @@ class Table:
         """The same table with best and second-best marks in columns with a better end, or only in the columns
         ``keys``. Rows compete if they agree in the columns ``within``, or if the function ``within`` returns the same
         value for them; published cells do not compete. Values that are printed the same share a rank; a single value is
-        not ranked.
-        """
+        not ranked."""
         rows = [dict(row) for row in self.rows]
         block = within if callable(within) else lambda row: tuple(row[key].value for key in within)
         groups: dict[Any, list[dict[str, Cell]]] = {}

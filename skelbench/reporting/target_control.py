@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 NAME = "target-control"
 START, END = 0.02, 0.05
 """Fractions of the logged values whose means are "start" and "end" of a curve: at first a loss falls fast, and ranks
-are logged only every tenth time.
-"""
+are logged only every tenth time."""
 _LOGGED = ("mfp", "rank_masked", "rank_pooled")
 """Loss of masked prediction, effective ranks at masked positions and of the encoder: names in metrics.jsonl."""
 

@@ -25,7 +25,7 @@ MIN_CLIPS = 8
 CLIP_FRACTION = 0.25
 """Smallest fraction of the teacher's information that is about the clip, over ``WINDOW`` diagnostic steps."""
 WINDOW = 5
-CLIP_INFORMATION = "fraction of information about the clip"
+CLIP_INFORMATION = "share of information about the clip"
 _INFORMATION_ABOUT = ("place", "view", "slot", "clip")
 
 UNMOVED = "the probed encoder has its initial weights: no gradient and no moving average reached it"
@@ -35,8 +35,7 @@ Judged = tuple[str, str, float, bool]
 """Name, measure and value of a metric, and whether it is beyond its limit."""
 Anomaly = dict[str, Any]
 """``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value that decided
-it; step and epoch of the first value beyond the limit; ``until``: the step at which it ended, if it did.
-"""
+it; step and epoch of the first value beyond the limit; ``until``: the step at which it ended, if it did."""
 
 _NAMES = {
     "masked": "features at masked tokens",

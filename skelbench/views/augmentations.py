@@ -226,8 +226,7 @@ class BoneScale(Augment):
     order: Literal["topological", "index"] = "topological"
     """Order in which joints are rebuilt from their parents. "index" repeats a bug of KAIST-VICLab/SLiM: a parent with a
     higher index than its child is still at the origin when it is used (joint 20 of Kinect v2, with 14 of 25 joints
-    behind it).
-    """
+    behind it)."""
 
     def draw(self, draws: Draws) -> Change:
         basis = scaling_basis(draws.topology, self.groups, self.order)
