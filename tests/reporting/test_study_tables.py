@@ -100,7 +100,7 @@ def test_runs_of_an_older_version_are_skipped_and_named(made):
     built = table(made, "objective")
     row = by(built, "title")["slim:mfp-only"]
     assert row["run"].value == new and row["accuracy"].value == pytest.approx(40)
-    assert f"Left out, because later runs of the same rows differ in more than the seed: {old}." in built.notes
+    assert f"Skipped, because later runs of the same rows differ in more than the seed: {old}." in built.notes
 
 
 # ------------------------------------------------------------------------------------------------ tests between rows
