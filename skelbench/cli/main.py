@@ -178,7 +178,7 @@ def report(error: BaseException, debug: bool = False) -> int:
 
 def _usage(error: TyperException) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
-        return error.exit_code  # rich help is printed while the error is made
+        return error.exit_code  # click has printed the help already
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "skelbench"
     message = " ".join(error.format_message().split()).rstrip(".")

@@ -34,7 +34,7 @@ def _quota(root: Path) -> float:
     """CPU time per second that the control groups of this process allow; infinite without a limit."""
     cores = math.inf
     group = Path(_text(root / "proc/self/cgroup").partition("0::/")[2].strip())
-    for parent in (group, *group.parents):  # in a container the path may be the host's, and only the top exists
+    for parent in (group, *group.parents):  # in a container, folders below the top may not exist
         match _text(root / "sys/fs/cgroup" / parent / "cpu.max").split():
             case [quota, period] if quota.isdigit():  # max: no limit
                 cores = min(cores, int(quota) / int(period))

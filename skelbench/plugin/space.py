@@ -30,7 +30,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Log:
-    """A setting whose logarithm is drawn uniformly; ``from_one``: of its distance from 1 (for an EMA momentum)."""
+    """A setting drawn with uniform logarithm; ``from_one``: the logarithm of its distance from 1, as for EMA momenta."""
 
     low: Bound
     high: Bound

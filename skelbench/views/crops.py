@@ -84,7 +84,7 @@ class Cut:
 
     @property
     def parent(self) -> Interval:
-        """Return ``within`` as not None: declared views were checked to have it."""
+        """Return ``within``, which the check of declared views guarantees."""
         assert self.within is not None
         return self.within
 

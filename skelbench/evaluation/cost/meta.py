@@ -72,7 +72,7 @@ def _convolution_backward(
     grad_shape: list[int], x_shape: list[int], w_shape: list[int], bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int, output_mask: list[bool], out_shape: Any = None, **kwargs: Any,
 ) -> int:  # fmt: skip
-    """Products of the backward pass, one forward pass per needed gradient; PyTorch's formula ignores groups."""
+    """Products of a backward pass: as many as forward for each gradient; PyTorch's formula ignores groups."""
     return conv_flop_count(x_shape, w_shape, grad_shape, transposed) * (bool(output_mask[0]) + bool(output_mask[1]))
 
 
