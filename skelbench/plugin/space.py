@@ -30,7 +30,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Log:
-    """A setting drawn with uniform logarithm; ``from_one``: the logarithm of its distance from 1, as for EMA momenta."""
+    """A setting drawn with uniform logarithm; ``from_one``: the logarithm of its distance from 1 (EMA momenta)."""
 
     low: Bound
     high: Bound
