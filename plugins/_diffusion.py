@@ -1,10 +1,10 @@
 """Shared parts of MacDiff and IGM: a few tokens of a clip are encoded, and help to denoise the whole clip.
 
-The encoder sees 10 % of the tokens of a slightly noisy copy of the clip. A decoder receives the whole clip diffused
-to a random time and predicts the noise. Its condition at a visible token is the encoder's output there, elsewhere
-their mean. Facts: the official release of MacDiff as kept in a fork (Wenrui-Shen/MacDiff, commit 692888f). All draws
-are keyed by body, so a rank sees its own bodies and a batch split over ranks changes nothing. R bodies, N tokens, K
-visible ones of a body, D width of a token, L values of a token.
+The encoder reads 10 % of the tokens of a slightly noisy copy of the clip. A decoder receives the whole clip diffused
+to a random time and predicts the noise. Its condition at a visible token is the encoder's output for this token, at
+other tokens the mean of these outputs. Facts: the official release of MacDiff as kept in a fork (Wenrui-Shen/MacDiff,
+commit 692888f). All draws are keyed by body, so a batch that is split over ranks gives the same result. R bodies, N
+tokens, K visible ones of a body, D width of a token, L values of a token.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class MaskedDiffusionConfig(MaskedAutoencoderConfig):
     keep: Literal["int", "round"] = Field("round", description="visible tokens: round(N (1 - r)), or int as in MAMP")
     decoder_depth: int = Field(5, ge=1, description="decoder blocks: 5 in the code; 3 give the paper's headline result")
     source_noise: float = Field(
-        0.005, ge=0, description="noise of the encoder's copy of the clip", json_schema_extra={"unit": "m"}
+        0.005,
+        ge=0,
+        description="standard deviation of the noise in the encoder's copy of the clip",
+        json_schema_extra={"unit": "m"},
     )
     mean: tuple[float, float, float] = Field(
         (-0.0058, -0.1333, -0.0246),
@@ -53,7 +56,7 @@ class MaskedDiffusionConfig(MaskedAutoencoderConfig):
         "-0.0459, -0.0680, 1.3642)",
     )
     variance: tuple[PositiveFloat, PositiveFloat, PositiveFloat] = Field(
-        (0.0206, 0.0805, 0.0218), description="their variance: NTU's (PKU-II in the code: 0.2356, 0.2351, 1.9492)"
+        (0.0206, 0.0805, 0.0218), description="variance of x, y, z: NTU's (PKU-II in the code: 0.2356, 0.2351, 1.9492)"
     )
     diffusion_steps: int = Field(1000, ge=1, description="steps of the diffusion")
     schedule_tau: float = Field(
@@ -115,8 +118,8 @@ class MaskedDiffusion(Method):
         moments = [*c.mean, *(variance**0.5 for variance in c.variance)]
         if not all(isclose(a, b, rel_tol=1e-3) for a, b in zip(moments, [*encoder.mean, *encoder.std])):
             raise SkelbenchError(
-                "encoder.input_mean and input_std do not agree with method.mean and variance: "
-                f"{encoder.mean} and {encoder.std} (squared: the variance), {c.mean} and {c.variance}; --set both alike"
+                f"encoder.input_mean and input_std do not agree with method.mean and variance: {encoder.mean} and "
+                f"{encoder.std} (squared: the variance), {c.mean} and {c.variance}; set both to the same values"
             )
 
     @classmethod
@@ -155,7 +158,7 @@ class MaskedDiffusion(Method):
 def token_uniformity(x_RKD: Tensor) -> Tensor:
     """[R]: mean squared cosine between all pairs of a row's tokens, each with itself included, in float32.
 
-    1 when all tokens point the same way, 1 / K when all are at right angles (MacDiff's code).
+    1 if all tokens have the same direction, 1 / K if all are orthogonal (MacDiff's code).
     """
     x_RKD = F.normalize(x_RKD.to(torch.promote_types(x_RKD.dtype, torch.float32)), dim=-1)
     with no_autocast(x_RKD):

@@ -65,7 +65,7 @@ def time_features(step_R: Tensor, width: int) -> Tensor:
 
 
 class Modulation(nn.Module):
-    """A layer norm whose output is scaled and shifted by the diffusion time, then by each token's condition.
+    """A layer norm whose output is scaled and shifted, first by the diffusion time, then by each token's condition.
 
     z_s (t_s norm(x) + t_b) + z_b, with (z_s, z_b) and (t_s, t_b) linear in the condition and in the time features.
     """
@@ -98,7 +98,7 @@ class ModulatedBlock(nn.Module):
 
 
 class DiffusionDecoder(nn.Module):
-    """Predicts the noise in a whole noisy body from all of its tokens and the encoder's view of a few of them.
+    """Predicts the noise in a whole noisy body from all of its tokens and the encoder's features of a few of them.
 
     Args:
         dim_in: Z, width of the encoder's tokens.

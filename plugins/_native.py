@@ -33,14 +33,14 @@ def newly_augmented(features: Features) -> Again:
     """Return the function that computes features of newly augmented training clips; SkelbenchError without one."""
     if features.again is None:
         raise SkelbenchError(
-            "this probe needs newly augmented training clips in every epoch and was given finished features; use it on "
-            "a run: skelbench eval RUN"
+            "this probe augments training clips in every epoch, but got fixed features; use it on a run: skelbench "
+            "eval RUN"
         )
     return features.again
 
 
 class NativeLinear(Protocol):
-    """A linear layer trained like in a released code: whole epochs, no early stopping, SGD with momentum 0.9 unless
+    """A linear layer trained as in released code: whole epochs, no early stopping, SGD with momentum 0.9 unless
     a subclass has another :meth:`optimizer`.
 
     A subclass gives its learning rate (:meth:`rate`) and training features (:meth:`passes`). Test and held-out clips
@@ -48,14 +48,14 @@ class NativeLinear(Protocol):
 
     Metrics: ``accuracy`` (after the last epoch, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more
     classes), ``train_accuracy`` (without augmentation); ``accuracy_selected``: a second probe that sees the same epochs
-    but for a stratified part of train, after the epoch that is best on that part; ``accuracy_best_on_test``: the
+    except a stratified part of train, after the epoch that is best on that part; ``accuracy_best_on_test``: the
     maximum over the epochs that are scored, which the official codes print, an upper bound for reference only;
     ``steps``, ``train_loss`` (nats, mean over the last epoch's batches).
     """
 
     unit: ClassVar[str] = "clips"
     normalizes: ClassVar[bool]
-    """Whether batch normalization without affine comes first."""
+    """Whether batch normalization without affine precedes the layer."""
     weight_std: ClassVar[float] = 0.01
     """Standard deviation of the initial weights; biases begin at 0."""
     drops_incomplete: ClassVar[bool]
@@ -63,10 +63,10 @@ class NativeLinear(Protocol):
     every: ClassVar[int] = 1
     """Number of epochs between scores on test and held-out clips; the last epoch always has one."""
 
-    lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(0.1, gt=0, description="learning rate at the start, not scaled by the batch size")
     batch_size: int = Field(256, ge=2, description="clips per step")
     epochs: int = Field(100, ge=1, description="passes over the training clips")
-    val_share: float = Field(0.1, ge=0, lt=1, description="held out for accuracy_selected, as in ``linear``")
+    val_share: float = Field(0.1, ge=0, lt=1, description="fraction held out for accuracy_selected, as in `linear`")
 
     def rate(self, epoch: float) -> float:
         """Learning rate ``epoch`` epochs after the start."""
@@ -130,7 +130,7 @@ class NativeLinear(Protocol):
         (train_accuracy,) = first.head.score(Part.of(features.train_x, features.train_y, device))[1]
         notes = []
         if first.batch < self.batch_size:
-            notes.append(f"batches of {first.batch} clips, all there are, instead of the recipe's {self.batch_size}")
+            notes.append(f"batches of all {first.batch} clips instead of the recipe's {self.batch_size}")
         return probe_result(features, first.head.score(test)[2], curve, train_accuracy, self.val_share, notes)
 
     def unchanged(self, features: Features, device: torch.device | str, progress: Progress | None) -> Iterator[Tensor]:
@@ -175,7 +175,7 @@ class _Probe:
         self.per_epoch = math.floor(batches) if config.drops_incomplete else math.ceil(batches)
         self.generator = torch.Generator().manual_seed(seed)
         width, classes = features.train_x.shape[1], features.num_classes
-        with waiting():  # for the count of batches
+        with waiting():  # the layer counts its batches
             self.norm = nn.BatchNorm1d(width, eps=NORM_EPS, affine=False, device=device) if config.normalizes else None
         self.layer = config.classifier(width, classes, self.generator, device)
         self.trainer = ProbeTrainer(
@@ -204,6 +204,6 @@ class _Probe:
         mean_D, inverse_std_D = weight_CD.new_zeros(weight_CD.shape[1]), weight_CD.new_ones(weight_CD.shape[1])
         if self.norm is not None:
             running_D, variance_D = self.norm.running_mean, self.norm.running_var
-            assert running_D is not None and variance_D is not None  # this normalization keeps them
+            assert running_D is not None and variance_D is not None  # they exist: track_running_stats is on
             mean_D, inverse_std_D = running_D, (variance_D + NORM_EPS).rsqrt()
         return self.config.heads(self.steps[-1:], weight_CD[None], bias_C[None], mean_D, inverse_std_D)

@@ -33,7 +33,9 @@ class SteppedLinear(NativeLinear):
     every: ClassVar[int] = 5
 
     drops: tuple[Share, ...] = Field((0.8,), description=DROPS)
-    crop_min: float = Field(1.0, gt=0, le=1, description="shortest training crop, part of the clip; 1 = not cropped")
+    crop_min: float = Field(
+        1.0, gt=0, le=1, description="shortest training crop, fraction of the clip; 1 = not cropped"
+    )
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
 
     def rate(self, epoch: float) -> float:
@@ -58,7 +60,9 @@ class CroppedLinear(SteppedLinear):
     batch_size: int = Field(64, ge=2, description="clips per step")
     epochs: int = Field(80, ge=1, description="passes of the encoder over the cropped training clips: the cost")
     drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description=DROPS)
-    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, part of the clip; 1 = not cropped")
+    crop_min: float = Field(
+        0.5, gt=0, le=1, description="shortest training crop, fraction of the clip; 1 = not cropped"
+    )
 
 
 class RotatedLinear(NativeLinear):
@@ -72,11 +76,15 @@ class RotatedLinear(NativeLinear):
     normalizes: ClassVar[bool] = True
     drops_incomplete: ClassVar[bool] = True
 
-    lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size; 0.01 on PKU-MMD II")
-    batch_size: int = Field(256, ge=2, description="clips per step, an incomplete last batch is left out; 32 on PKU-II")
+    lr: float = Field(
+        0.1, gt=0, description="learning rate at the start, not scaled by the batch size; 0.01 on PKU-MMD II"
+    )
+    batch_size: int = Field(256, ge=2, description="clips per step, an incomplete last batch is skipped; 32 on PKU-II")
     epochs: int = Field(100, ge=1, description="passes of the encoder over the augmented training clips: the cost")
     rest: float = Field(0.0, ge=0, lt=1, description="fraction of the epochs at the end with a learning rate of 0")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on token features in training, before they are averaged")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="dropout on token features in training, before they are averaged"
+    )
     crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, fraction of the clip")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
     rotation_deg: float = Field(17.18873385, ge=0, description="rotation limit about every axis in training; 0.3 rad")
@@ -100,27 +108,33 @@ class SteppedFineTune(FineTune):
     rotation."""
 
     epochs: int = Field(80, ge=1, description="passes over the labeled clips")
-    min_steps: int = Field(0, ge=0, description="more epochs where they make fewer steps than this")
+    min_steps: int = Field(0, ge=0, description="least number of steps; with few clips, more epochs")
     batch_size: int = Field(64, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")
-    lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(0.01, gt=0, description="learning rate at the start, not scaled by the batch size")
     layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
-    weight_decay: float = Field(0.0, ge=0, description="of the optimizer")
+    weight_decay: float = Field(0.0, ge=0, description="weight decay of the optimizer")
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
-    drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description="when the rate falls to a tenth, shares")
-    drop_path: float = Field(0.0, ge=0, lt=1, description="chance to leave out the last block; earlier ones less")
+    drops: tuple[Share, ...] = Field(
+        (50 / 80, 70 / 80), description="fractions of the schedule at which the rate falls to a tenth"
+    )
+    drop_path: float = Field(
+        0.0, ge=0, lt=1, description="probability of skipping the last block; lower for earlier ones"
+    )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="fraction of the target spread over all classes")
     rotation_deg: float = Field(0.0, ge=0, description="rotation limit about every axis in training")
     label_share: float = Field(0.01, gt=0, le=1, description=LABELS)
     draws: int = Field(DRAWS, ge=1, description=LISTS)
-    stratified: bool = Field(False, description="this part of every class; false = of all clips, as this code has it")
+    stratified: bool = Field(False, description="label_share of every class; false = of all clips, as in this code")
 
 
 class WholeClipFineTune(SteppedFineTune):
     """Fine-tuning on whole clips of a stratified part of the labels, as in AimCLR's family."""
 
     epochs: int = Field(100, ge=1, description="passes over the labeled clips")
-    lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(0.1, gt=0, description="learning rate at the start, not scaled by the batch size")
     decay_all: bool = Field(True, description="weight decay of biases, norms and other 1-D parameters as well")
-    crop_min: float = Field(1.0, gt=0, le=1, description="shortest training crop, part of the clip; 1 = not cropped")
-    stratified: bool = Field(True, description="that fraction of every class; false = of all clips")
+    crop_min: float = Field(
+        1.0, gt=0, le=1, description="shortest training crop, fraction of the clip; 1 = not cropped"
+    )
+    stratified: bool = Field(True, description="label_share of every class; false = of all clips")

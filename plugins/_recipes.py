@@ -2,13 +2,13 @@
 
 from skelbench.plugin import Linear, Log, NativeProbe, ProtocolSpec
 
-# What `skelbench tune` draws from. Rates and momenta are times what the preset says, which scales both.
+# Search spaces of `skelbench tune`. Rates and momenta are multiples of the preset's values.
 LR_SPACE = {"train.lr": Log("x0.125", "x8")}
 RATES_SPACE = LR_SPACE | {"train.weight_decay": Log("x0.1", "x10")}
 MOMENTUM_SPACE = {"method.momentum": Log("x0.25", "x4", from_one=True)}
 MASKED_SPACE = RATES_SPACE | {"method.mask_ratio": Linear(0.8, 0.95)}
 MOTION_SPACE = {"method.tau": Log(0.2, 3.2)}
-# Methods that raise weight decay: its end outweighs its start.
+# Methods with rising weight decay: its final value matters most.
 DISTILLED_SPACE = (
     MOMENTUM_SPACE
     | LR_SPACE
@@ -39,7 +39,7 @@ MAE_NATIVE = {
     "train.bodies": "all-slots",
     "method.resize": "half-pixel",
 }
-MAE_DATA = {"ntu120": {"second_body": "repeat"}}  # whose files hold a single person twice
+MAE_DATA = {"ntu120": {"second_body": "repeat"}}  # its files hold a single person twice
 MAE_PROBE = NativeProbe(
     protocol="linear@mamp",
     best_on_test=True,
@@ -48,7 +48,7 @@ MAE_PROBE = NativeProbe(
 )
 FP32 = {"train.precision": "fp32"}
 
-# MacDiff and IGM. The encoder sees what is diffused: coordinates standardized by NTU's constants.
+# MacDiff and IGM. The encoder reads the diffused input: coordinates standardized by NTU's constants.
 DIFFUSION_RECIPE = MAE_RECIPE | {"schedule.min_lr": 1e-5}
 DIFFUSION_NATIVE = MAE_NATIVE | {
     "encoder.input_mean": (-0.0058, -0.1333, -0.0246),
@@ -56,7 +56,7 @@ DIFFUSION_NATIVE = MAE_NATIVE | {
     "train.bodies": "first",
 }
 
-# DINO and iBOT: durations are shares of the 100 epochs of their code.
+# DINO and iBOT: durations are fractions of the 100 epochs of their code.
 MULTI_CROP_RECIPE = {
     "train.batch_size": 768,
     "train.lr": 1.5e-3,  # 5e-4 x batch / 256
@@ -72,7 +72,7 @@ MULTI_CROP_READINGS = (
     "gradients clipped per sub-network, no drop path; it has no skeleton setting, so native is the shared one"
 )
 
-# MoCo on skeletons: SGD in steps, whatever the family.
+# MoCo on skeletons: SGD with a step schedule, in all families.
 MOCO_RECIPE = {
     "optimizer": "sgd",
     "optimizer.momentum": 0.9,
@@ -82,7 +82,8 @@ MOCO_RECIPE = {
 }
 
 # CrosSCLR's family: SGD as its code sets it (pretrain.py, every config), ST-GCN on 50 frames, all body slots. Without
-# batch norm a rate of 0.1 leaves the features of the ViT one direction within 120 steps of quick: a tenth there.
+# batch norm, a rate of 0.1 collapses the features of the ViT to one direction within 120 steps of quick: a tenth of the
+# rate there.
 GRAPH_CONTRAST_RECIPE = MOCO_RECIPE | {
     "schedule.milestones": (250 / 300,),
     "train.batch_size": 128,
@@ -115,7 +116,7 @@ USDRL_PROBE = NativeProbe(
     },
 )
 
-# Recurrent autoencoders, as Predict and Cluster trains on NTU: 15,000 steps, a twentieth off the rate every thousand.
+# Recurrent autoencoders, as in Predict and Cluster on NTU: 15,000 steps, the rate times 0.95 every thousand.
 AUTOENCODER_RECIPE = {
     "optimizer": "adam",
     "schedule": "step",
@@ -146,7 +147,7 @@ AUTOENCODER_NATIVE = FP32 | {
 ALL_SLOTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 1.0, "resize": "half-pixel"}
 # How ISC, CMD, HiCo and UmURL evaluate: both bodies of a clip in one vector, in the order of their slots.
 SIDE_BY_SIDE = {"bodies_pool": "concat", "share": 0.95, "resize": "half-pixel"}
-# How the masked-autoencoder family evaluates: absent bodies are encoded and averaged in, its center crop.
+# How the masked-autoencoder family evaluates: center crop; absent bodies are encoded and averaged, too.
 MAE_SLOTS = ALL_SLOTS | {"share": 0.95}
 
 

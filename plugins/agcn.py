@@ -27,7 +27,7 @@ class AGCNConfig(Spec):
 
     base: int = Field(64, ge=1, description="channels of the first blocks; features are four times as wide")
     kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, which have one batch norm and are averaged")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, with a common batch norm; they are averaged")
 
 
 class AGCN(Encoder):
@@ -130,7 +130,7 @@ def _temporal(before: int, after: int, kernel: int, stride: int) -> nn.Sequentia
 
 
 def _convolution(before: int, after: int, kernel: int = 1, stride: int = 1, std: float | None = None) -> nn.Conv2d:
-    """Over time; normal weights, by the fan-out unless ``std`` says otherwise."""
+    """Over time; normal weights, with deviation ``std`` or by the fan-out."""
     conv = nn.Conv2d(before, after, (kernel, 1), (stride, 1), (kernel // 2, 0))
     nn.init.normal_(conv.weight, 0.0, (2 / (after * kernel)) ** 0.5 if std is None else std)
     if conv.bias is not None:

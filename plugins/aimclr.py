@@ -1,8 +1,8 @@
 """AimCLR: a strongly augmented view learns from a normal one (Guo et al., AAAI 2022).
 
-SkeletonCLR with two more losses: a strongly augmented view learns the normal view's softmax over keys, once
-unchanged and once without its most energetic features; in the second half the nearest keys of all three count as
-positives. Facts: Levigty/AimCLR, net/aimclr.py, net/st_gcn.py, feeder/tools.py.
+SkeletonCLR with two more losses: a strongly augmented view learns the normal view's softmax over keys, once unchanged
+and once without its features of highest energy; in the second half the nearest keys of all three count as positives.
+Facts: Levigty/AimCLR, net/aimclr.py, net/st_gcn.py, feeder/tools.py.
 """
 
 from typing import ClassVar, Literal
@@ -49,7 +49,7 @@ class AimCLRLinear(SteppedLinear):
     """``linear@aimclr``: the probe of AimCLR's and CrosSCLR's codes (Levigty/AimCLR 6cd7376, LinguoLi/CrosSCLR 792b70c:
     processor/linear_evaluation.py, config/*/linear_eval).
 
-    A linear layer on the frozen encoder's features as they are, neither normalized nor augmented, so that the encoder
+    A linear layer on the frozen encoder's features, neither normalized nor augmented, so that the encoder
     runs once over all clips. Test and held-out clips are scored every 5 epochs, as in the code. Metrics:
     :class:`~skelbench_plugins._native.NativeLinear`.
     """
@@ -57,20 +57,20 @@ class AimCLRLinear(SteppedLinear):
     weight_std: ClassVar[float] = 0.02
     drops_incomplete: ClassVar[bool] = True
 
-    lr: float = Field(3.0, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(3.0, gt=0, description="learning rate at the start, not scaled by the batch size")
     batch_size: int = Field(128, ge=2, description="clips per step")
 
 
 class AimCLRSemi(WholeClipFineTune):
     """``semi@1@aimclr``: semi-supervised learning of AimCLR's code (Levigty/AimCLR 6cd7376): round(1 % of n) clips of
-    every class, the encoder in eval mode although all its weights move. No settings of it are published. Our
-    assumption: SGD 0.1 and weight decay 1e-4 of all parameters as in its pre-training, batch 128, 100 epochs, a tenth
-    from epoch 81 and whole clips as in its linear probe.
+    every class, the encoder is in eval mode although all its weights are trained. Its settings are not published. Our
+    assumption: SGD 0.1 and weight decay 1e-4 for all parameters as in its pre-training; batch 128, 100 epochs, a tenth
+    of the rate from epoch 81, and whole clips as in its linear probe.
     """
 
     batch_size: int = Field(128, ge=2, description="clips per step; each epoch is cut into batches in the same way")
-    weight_decay: float = Field(1e-4, ge=0, description="of the optimizer")
-    drops: tuple[Share, ...] = Field((0.8,), description="when the rate falls to a tenth, shares")
+    weight_decay: float = Field(1e-4, ge=0, description="weight decay of the optimizer")
+    drops: tuple[Share, ...] = Field((0.8,), description="fractions of the schedule at which the rate falls to a tenth")
     encoder_mode: Literal["train", "eval"] = Field("eval", description="the code calls model.eval() in training")
 
 
@@ -106,9 +106,9 @@ def skelbench_methods():
             citation="Guo et al., Contrastive Learning from Extremely Augmented Skeleton Sequences for Self-supervised "
             "Action Recognition, AAAI 2022 (arXiv 2112.03590)",
             requires=("cells",),
-            readings="as skeletonclr; what is dropped is made up for over the batch of all processes; an empty body "
-            "slot has no noise (--native: the code's has); on an encoder with a class token the head sees it beside "
-            "the mean of all tokens, the dropped ones among them at 0",
+            readings="as skeletonclr; features are rescaled by the dropped fraction of the batch of all processes; an "
+            "empty body slot has no noise (--native: it has, as in the code); with a class token, the head reads it "
+            "next to the mean of all tokens, in which dropped tokens are 0",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE,
             imports="skelbench.methods.momentum_contrast:imported",

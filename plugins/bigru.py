@@ -1,8 +1,8 @@
 """Recurrent encoder of ISC, CMD, HaLP and PCM3: three layers of two GRUs over a clip's frames, bodies side by side.
 
 Facts: maoyunyao/CMD and fmthoker/skeleton-contrast, moco/GRU.py. A "bidirectional" GRU is fed one frame at a time,
-so both of its directions run forwards: two causal GRUs per layer, each reading both of the layer below. B clips (times
-views), M body slots, T frames, J joints, C = 3, L = J * C * M numbers of a frame, H width of a GRU.
+so both of its directions run forwards: two causal GRUs per layer, each reads both GRUs of the layer below. B clips
+(times views), M body slots, T frames, J joints, C = 3, L = J * C * M numbers of a frame, H width of a GRU.
 """
 
 from typing import Literal
@@ -24,17 +24,17 @@ class BiGRUConfig(Grown):
 
     hidden: int = Field(1024, ge=1, description="width of each GRU; features are twice as wide")
     depth: int = Field(3, ge=1, description="layers")
-    bodies: int = Field(2, ge=0, description="body slots of a clip, read side by side; 0 = each body by itself")
+    bodies: int = Field(2, ge=0, description="body slots of a clip, concatenated; 0 = each body separately")
     input_norm: bool = Field(True, description="batch norm of every number of a frame; ISC has none")
     second: Literal["forward", "backward"] = Field(
-        "forward", description="how the second GRU of a layer reads the frames: as the code does, or as its name says"
+        "forward", description="direction of the second GRU of a layer: as in the code, or backwards as in its name"
     )
-    unit_range: bool = Field(False, description="each coordinate of a body is scaled to [-1, 1] over a clip (P&C)")
+    unit_range: bool = Field(False, description="scale each coordinate of a body to [-1, 1] over a clip (P&C)")
 
 
 class BiGRU(Encoder):
     """``BiGRU(config, topology, grid)``: one feature per clip, or per body, the last states of both GRUs of the last
-    layer. Frames that are padding are seen by nothing before them, nor by what reads backwards."""
+    layer. Padding has no influence, also not on the layers that read backwards."""
 
     Config = BiGRUConfig
     abilities = frozenset({"short-views", "steps"})
@@ -59,7 +59,7 @@ class BiGRU(Encoder):
             view = view.with_x(unit_range(view.x_RTJC, real_BT))
         x_BTL = view.x_RTJC.flatten(2)
         if together:
-            # as in the code: bodies innermost
+            # layout of the authors' code: bodies are the innermost dimension
             x_BTL, real_BT = side_by_side(view, self.bodies).permute(0, 2, 3, 4, 1).flatten(2), real_frames(view)
         x_BTH = self.input_norm(x_BTL.transpose(1, 2)).transpose(1, 2)
         for first, second in zip(self.first, self.second):

@@ -30,14 +30,16 @@ class CMDConfig(DistortedConfig):
 
     queue: int = Field(16384, ge=1, description="keys in each queue")
     embedding: int = Field(128, ge=1, description="width of the embeddings")
-    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoders, constant")
-    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
-    teacher_temperature: float = Field(0.05, gt=0, description="of the distribution that another stream learns")
-    student_temperature: float = Field(0.1, gt=0, description="of the distribution that learns it")
+    momentum: float = Field(0.999, ge=0, le=1, description="EMA momentum of the key encoders, constant")
+    temperature: float = Field(0.07, gt=0, description="temperature of the softmax over keys")
+    teacher_temperature: float = Field(
+        0.05, gt=0, description="temperature of the distribution that another stream learns"
+    )
+    student_temperature: float = Field(0.1, gt=0, description="temperature of the distribution that learns it")
     nearest: float = Field(
         0.5, gt=0, le=1, description="nearest keys that a stream teaches, as a fraction of the queue: 8192 of 16384"
     )
-    distillation: float = Field(1.0, ge=0, description="weight of what streams teach each other")
+    distillation: float = Field(1.0, ge=0, description="weight of the distillation between streams")
 
 
 class CMD(StreamContrast):
@@ -80,8 +82,9 @@ class CMDLinear(CroppedLinear):
 
 class CMDSemi(SteppedFineTune):
     """``semi@1@cmd``: semi-supervised learning of CMD's code (maoyunyao/CMD 6e9a8ac; with ``label_share=1`` and
-    ``draws=1`` its transfer): all parameters by SGD 0.01 without decay, batch 64, 80 epochs, a tenth from epochs 51 and
-    71, crops and no rotation, five lists of int(1 % of n) clips of a shuffle. It prints the best epoch on test.
+    ``draws=1`` its transfer): all parameters by SGD 0.01 without decay, batch 64, 80 epochs, a tenth of the rate from
+    epochs 51 and 71, crops and no rotation, five lists of int(1 % of n) shuffled clips. The code prints the best epoch
+    on test.
     """
 
 
@@ -114,12 +117,12 @@ def skelbench_methods():
             config=":CMDConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@cmd", best_on_test=True),
-            summary="momentum contrast of joints, motion and bones, which teach each other similarities",
+            summary="momentum contrast of joints, motion and bones, with distillation between them",
             citation="Mao et al., CMD: Self-supervised 3D Action Representation Learning with Cross-modal Mutual "
             "Distillation, ECCV 2022 (arXiv 2208.12448)",
-            readings="only keys that have been written are negatives or teach; the nearest keys are half of the queue "
-            "at any size; clips are not cut to their first 300 frames; shared: three encoders of the shared kind, a "
-            "clip's present bodies averaged. A result on joints alone is of an encoder trained beside bones and motion",
+            readings="only written keys are negatives or teach; the nearest keys are half of the queue at any size; "
+            "clips are not cut to their first 300 frames; shared: three encoders of the shared kind, a clip's present "
+            "bodies averaged. A result on joints only is from an encoder trained together with bones and motion",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE,
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},

@@ -1,8 +1,8 @@
 """CPM: a clip's views are similar to the same earlier clips; the nearest become positives (Zhang et al., ECCV 2022).
 
-There is no public code: the implementation is our assumption from the paper's abstract and from notes on it. A
-student with a predictor matches the similarities of its EMA target to the embeddings of earlier clips in a queue; in
-the last part of the schedule the nearest of these count as positives too. B clips, E width of an embedding, n keys.
+There is no public code: the implementation is our assumption from the paper's abstract and from notes on it. A student
+with a predictor learns the similarities between its EMA target and the embeddings of earlier clips in a queue; in the
+last part of the schedule the nearest of these count as positives too. B clips, E width of an embedding, n keys.
 """
 
 import torch
@@ -21,17 +21,23 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 class CPMConfig(MomentumContrastConfig):
     """Settings, all our assumptions; queue and key encoder follow SkeletonCLR."""
 
-    momentum: float = Field(0.999, ge=0, le=1, description="of the target; 0 = it shares the student's weights")
-    temperature: float = Field(0.1, gt=0, description="of the student's similarities to keys; our assumption")
-    target_temperature: float = Field(0.05, gt=0, description="of the target's, which are sharper; our assumption")
+    momentum: float = Field(
+        0.999, ge=0, le=1, description="EMA momentum of the target; 0 = it shares the student's weights"
+    )
+    temperature: float = Field(
+        0.1, gt=0, description="temperature of the student's similarities to keys (our assumption)"
+    )
+    target_temperature: float = Field(
+        0.05, gt=0, description="temperature of the target's similarities, which are sharper (our assumption)"
+    )
     mining_from: float = Field(2 / 3, ge=0, le=1, description="fraction of the schedule without positives; assumption")
     positives: float = Field(
-        1e-3, gt=0, le=1, description="fraction of the queue that then are positives, one key at least; our assumption"
+        1e-3, gt=0, le=1, description="fraction of the queue used as positives later, at least one key (our assumption)"
     )
 
 
 class CPM(MomentumContrast):
-    """Match a target's similarities to the embeddings of earlier clips."""
+    """A student that learns a target's similarities to the embeddings of earlier clips."""
 
     Config = CPMConfig
     roles = MomentumContrast.roles | {"predictor": "head"}
@@ -63,7 +69,7 @@ class CPM(MomentumContrast):
         alike_Bn = cosines(target_BE, keys_nE)
         if step.phase == "mining":
             positives = max(1, round(config.positives * config.queue))
-            alike_Bn = alike_Bn.masked_fill(nearest(alike_Bn, positives), 1.0)  # as alike as the clip itself
+            alike_Bn = alike_Bn.masked_fill(nearest(alike_Bn, positives), 1.0)  # as similar as the clip itself
         loss_B = divergence(cosines(student_BE, keys_nE) / config.temperature, alike_Bn / config.target_temperature)
         step.watch("student", student_BE)
         return {"loss": loss_B.mean()}
@@ -82,10 +88,10 @@ def skelbench_methods():
             citation="Zhang et al., Contrastive Positive Mining for Unsupervised 3D Action Representation Learning, "
             "ECCV 2022 (arXiv 2208.03497)",
             readings="there is no public code: encoder, clips, optimizer and queue are SkeletonCLR's, head and "
-            "predictor are BYOL's (linear, batch norm, ReLU, linear); temperatures, momentum, the part of positives "
-            "and when they begin; a positive's similarity is 1 for the target; one view is the student's, one the "
-            "target's; the target is a moving average (method.momentum=0, cpm:shared: it shares the weights, as notes "
-            "on the paper say)",
+            "predictor are BYOL's (linear, batch norm, ReLU, linear); temperatures, momentum, the fraction of "
+            "positives and their start are our assumption; the target's similarity to a positive is 1; the student "
+            "gets one view, the target the other; the target is a moving average (method.momentum=0, cpm:shared: it "
+            "shares the weights, as notes on the paper say)",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE,
             probe=NativeProbe(protocol="linear@aimclr"),

@@ -1,9 +1,9 @@
 """CrosSCLR: momentum contrast in three streams that find each other's positives (Li et al., CVPR 2021).
 
 Joints, motion and bones of one augmented view go to an encoder each, which distinguishes a clip from the keys of its
-own queue. In the second half the key nearest to a clip in one stream is a positive of the others too, and products
-of two streams' similarities are further logits. Facts: LinguoLi/CrosSCLR, net/crossclr_3views.py and its processor.
-B clips, D width of a clip's features, E of an embedding, n keys in a queue, K positions of the queue.
+own queue. In the second half the key nearest to a clip in one stream is a positive in the other streams too, and
+products of two streams' similarities are further logits. Facts: LinguoLi/CrosSCLR, net/crossclr_3views.py and its
+processor. B clips, D width of a clip's features, E of an embedding, n keys in a queue, K positions of the queue.
 """
 
 import re
@@ -25,16 +25,19 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
 class CrosSCLRConfig(ShearedConfig):
-    """Defaults follow the authors' code, but for ``head`` and ``keys``."""
+    """Defaults follow the authors' code, except ``head`` and ``keys``."""
 
-    mining_from: float = Field(0.5, ge=0, le=1, description="part of the schedule in which streams are on their own")
-    neighbors: int = Field(1, ge=1, description="nearest keys of one stream that are then positives of another")
-    context: bool = Field(True, description="products of two streams' similarities to a key are logits too")
+    mining_from: float = Field(0.5, ge=0, le=1, description="fraction of the schedule without exchange between streams")
+    neighbors: int = Field(
+        1, ge=1, description="number of nearest keys of one stream that are later positives of another"
+    )
+    context: bool = Field(True, description="use products of two streams' similarities to a key as further logits")
     head: Literal["own", "nested-as-released"] = Field(
-        "own", description="motion and bones have heads of their own, or a layer each before the head of joints"
+        "own", description="separate heads of motion and bones, or one layer each before the head of joints"
     )
     keys: Literal["all", "motion-as-released"] = Field(
-        "all", description="key encoders that follow while neighbors are positives: every stream's, or motion's alone"
+        "all",
+        description="key encoders that are updated while neighbors are positives: of all streams, or of motion only",
     )
 
 
@@ -89,7 +92,7 @@ def imported(state, options) -> Imported:
     for stream in STREAMS[1:]:
         if graph_settings(state, f"encoder_q_{stream}.") != settings:
             raise SkelbenchError(f"its encoder of {stream} has another size than the encoder of joints")
-    trained = "queue" in state  # else a classifier is in the place of the head
+    trained = "queue" in state  # otherwise a classifier replaces the head
     for name, x in state.items():
         match = _FILE.fullmatch(name)
         if match is None:
@@ -129,11 +132,10 @@ def skelbench_methods():
             summary="momentum contrast of joints, motion and bones, which find positives for each other",
             citation="Li et al., 3D Human Action Representation Learning via Cross-View Consistency Pursuit, CVPR 2021 "
             "(arXiv 2104.14466)",
-            readings="as skeletonclr; three encoders of the run's kind; the code's nested heads and its two key "
-            "encoders that stand still once neighbors are positives are left to --native, as the code that prints "
-            "the published numbers has both; its linear probe is one mean of three heads that are trained together, "
-            "ours are trained apart and summed. A result on joints alone is of an encoder trained beside bones and "
-            "motion",
+            readings="as skeletonclr; three encoders of the run's kind; only --native has the code's nested heads and "
+            "its two key encoders that are frozen once neighbors are positives (the published numbers have both); the "
+            "code's linear probe averages three heads that are trained together, ours are trained separately and "
+            "summed. A result on joints only is from an encoder trained together with bones and motion",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE | {"method.head": "nested-as-released", "method.keys": "motion-as-released"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},

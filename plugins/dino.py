@@ -1,9 +1,9 @@
 """DINO on skeletons: class tokens of many crops agree with an EMA teacher's of the global crops (Caron et al., 2021).
 
-SLiM's contrastive branch without anchored crops: here a crop comes from anywhere in the clip, so a local view may
-show frames that no global view shows. The definition of a crop of poses is *our assumption*
-(:mod:`skelbench.methods.self_distillation`); all else follows the code's defaults (facebookresearch/dino). R bodies
-of both global views, V views that each is matched with, E bottleneck width.
+SLiM's contrastive branch without anchored crops: each crop is drawn from the whole clip, so a local view may show
+frames that no global view shows. The definition of a crop of poses is *our assumption*
+(:mod:`skelbench.methods.self_distillation`); all else follows the code's defaults (facebookresearch/dino). R bodies of
+both global views, V views that are matched with each of them, E bottleneck width.
 """
 
 import torch

@@ -22,9 +22,9 @@ class DSTEConfig(Spec):
     dim: int = Field(1024, ge=2, description="width of each branch; features are twice as wide")
     depth: int = Field(2, ge=1, description="layers of each branch")
     heads: int = Field(1, ge=1, description="attention heads")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, read side by side")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, concatenated")
     conv_weight: float = Field(0.5, ge=0, le=1, description="fraction of the convolution path in a layer's output")
-    gap: int = Field(4, ge=1, description="tokens per token that takes no part in the dense shift")
+    gap: int = Field(4, ge=1, description="one token in this number takes no part in the dense shift")
     drop_path: float = Field(0.1, ge=0, lt=1, description="probability that a clip skips a residual path")
 
     @model_validator(mode="after")
@@ -107,8 +107,8 @@ class Layer(nn.Module):
         return self.drop_path(self.conv_mlp(self.conv_norm2(y_BnD)))
 
     def shifted(self, x_BnD):
-        """Mean of a pre-norm layer on the tokens and on their dense shift, in which all but every ``gap``-th token
-        are mixed with all others."""
+        """Mean of a pre-norm layer on the tokens and on their dense shift; the shift mixes all tokens except every
+        ``gap``-th one with all others."""
         mixed_BnD = x_BnD + self.shift(x_BnD.transpose(1, 2)).transpose(1, 2)
         mixed_BnD = torch.where(self.still_n[:, None], x_BnD, mixed_BnD)
         return (self._attended(mixed_BnD) + self._attended(x_BnD)) / 2
@@ -119,9 +119,9 @@ class Layer(nn.Module):
 
 
 def _initialize(module: nn.Module) -> None:
-    """Trunc-normal (0.02) linear layers with zero biases; what projects to queries, and the convolution, as PyTorch's
-    attention and convolution do."""
-    if isinstance(module, Layer):  # after its linear layers
+    """Trunc-normal (0.02) linear layers with zero biases; the projection to queries and the convolution have PyTorch's
+    initial weights."""
+    if isinstance(module, Layer):  # its linear layers come first
         nn.init.xavier_uniform_(module.attn.qkv.weight)
         module.conv.reset_parameters()
     else:

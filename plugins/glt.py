@@ -24,9 +24,9 @@ class GLTConfig(Spec):
     depth: int = Field(4, ge=1, description="blocks")
     heads: int = Field(8, ge=1, description="attention heads, over joints and over frames")
     expand: float = Field(2.0, gt=0, description="hidden width of the feed-forward parts, times a frame's width")
-    dropout: float = Field(0.1, ge=0, lt=1, description="of embeddings, attention and every branch")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of embeddings, attention and every branch")
     drop_path: float = Field(0.1, ge=0, lt=1, description="stochastic depth of the last block, 0 in the first")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, read in one sequence")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, concatenated into one sequence")
 
     @model_validator(mode="after")
     def _consistent(self):
@@ -36,7 +36,7 @@ class GLTConfig(Spec):
 
 
 class Block(nn.Module):
-    """Attention over places, over frames, feed-forward; its positions are added before either attention."""
+    """Attention over places, over frames, feed-forward; positions are added before both attentions."""
 
     def __init__(self, frames, places, config):
         super().__init__()
@@ -63,8 +63,8 @@ class GLT(Encoder):
     """``GLT(config, topology, grid)``: one row per clip, a token per frame, read out by the mean of real frames.
 
     The joint between the shoulders (the topology's center where there is none) has an embedding of its own: in clips
-    aligned "frames-with-path" it shows where a body is. All body slots are read, absent bodies as zeros; clips have
-    exactly the grid's frames.
+    aligned "frames-with-path" it carries the position of the body. All body slots are read, absent bodies as zeros;
+    clips have exactly the grid's frames.
     """
 
     Config = GLTConfig

@@ -22,14 +22,14 @@ HALVED = 16
 class HCNConfig(Spec):
     """Defaults follow ISC's code."""
 
-    channels: int = Field(64, ge=2, description="of the first convolution; the last has four times as many")
+    channels: int = Field(64, ge=2, description="channels of the first convolution; the last has four times as many")
     image: int = Field(64, ge=HALVED, description="features of a joint in a frame: the width of its image")
-    dropout: float = Field(0.5, ge=0, lt=1, description="channels that are left out after each of three convolutions")
+    dropout: float = Field(0.5, ge=0, lt=1, description="fraction of channels dropped after each of three convolutions")
     bodies: int = Field(2, ge=1, description="body slots of a clip; each feature is the maximum over them")
 
 
 class HCN(Encoder):
-    """``HCN(config, topology, grid)``: one feature per clip, the last image as it is.
+    """``HCN(config, topology, grid)``: one feature per clip, the flattened last image.
 
     Raises:
         SkelbenchError: clips are too short to be halved four times.

@@ -1,9 +1,9 @@
 """HSP: one encoder for heterogeneous skeletons, poses of the image plane lifted and prompted (Wang et al., CVPR 2025).
 
-Facts: hongsong-wang/Heter-Skeleton, which holds a README alone: the loss and encoder are USDRL's, a small network of
-linear layers and a norm estimates depth. The rest is our assumption: two of USDRL's four views of a clip are shown as a
-flat skeleton, projected along z, of the joints that COCO has, and agree with the two that are not. Third channels of
-wengwanjiang/FoundSkelModel @945fe91, feeder_ntu2d_pretrain.py. R rows, T frames, J joints, C = 3.
+Facts: hongsong-wang/Heter-Skeleton, which contains only a README: loss and encoder are USDRL's, and a small network of
+linear layers and a norm estimates depth. The rest is our assumption: two of USDRL's four views of a clip become flat
+skeletons, projected along z and reduced to the joints of COCO. They agree with the other two views. The third channel
+is as in wengwanjiang/FoundSkelModel @945fe91, feeder_ntu2d_pretrain.py. R rows, T frames, J joints, C = 3.
 """
 
 from typing import Literal
@@ -20,17 +20,18 @@ from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views.skeleton.topology import COCO17
 
 SHARED = {*COCO17.joints, "head"}
-"""Names of joints that poses of the image plane have; a Kinect's head is about where COCO's nose is."""
+"""Names of joints that poses of the image plane have; the head of a Kinect skeleton is near COCO's nose."""
 
 
 class HSPConfig(MultiGrainedConfig):
     """USDRL's settings, and how the flat skeleton is made."""
 
     joints: Literal["common", "all"] = Field(
-        "common", description="joints of the flat skeleton: those that COCO has too, or all; the others are prompts"
+        "common", description="joints of the flat skeleton: the joints of COCO, or all; the others are prompts"
     )
     third: Literal["lifted", "confidence", "zero"] = Field(
-        "lifted", description="its third coordinate: estimated depth, or as FoundSkelModel reads 2-D poses"
+        "lifted",
+        description="third coordinate of the flat skeleton: estimated depth, or as in FoundSkelModel for 2-D poses",
     )
     lift_hidden: int = Field(256, ge=1, description="width of the network that estimates depth")
     lifting: float = Field(1.0, ge=0, description="weight of the squared error of the estimated depth, m^2")
@@ -40,7 +41,7 @@ class HSP(MultiGrained):
     """Multi-grained decorrelation between a clip's skeleton in space and in the image plane.
 
     Raises:
-        SkelbenchError: the skeleton has none of the joints, or poses are 2-D and depth would be learned from them.
+        SkelbenchError: the skeleton has none of the joints, or poses are 2-D, so that depth cannot be learned.
     """
 
     Config = HSPConfig
@@ -116,8 +117,8 @@ def skelbench_methods():
             "optimizer and probe are USDRL's, which its README names; the 2-D poses are projections of the distorted "
             "3-D ones (the README: HRNet's of the videos), every second of four views, their confidence 1 where a "
             "joint is; depth is estimated frame by frame, with layer norm, and learned from the clip's own; the flat "
-            "skeleton has a prompt of one point per joint, which is the only input where it has no joint, and the "
-            "skeleton in space has none; no semantic motion encoding",
+            "skeleton has a prompt of one point per joint, its only input at missing joints; the skeleton in space has "
+            "no prompt; no semantic motion encoding",
             requires=("time-and-space",),
             recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 356},
             native=TWO_BRANCH_NATIVE | {"encoder": "dste"},

@@ -1,10 +1,9 @@
-"""iBOT on skeletons: DINO, and the teacher's prototype distribution predicted at hidden tokens (Zhou et al., 2022).
+"""iBOT on skeletons: DINO, and the teacher's prototype distribution predicted at masked tokens (Zhou et al., 2022).
 
-The student sees both global views with tokens hidden, and the local ones whole; the teacher sees the global views
-whole. Class tokens are matched across views (DINO's loss), hidden tokens within a view. Crops are *our assumption*
-(:mod:`skelbench.methods.self_distillation`), their fractions DINO's; other constants follow the code
-(bytedance/ibot), and from the recipe in its README local views, half of the global views unmasked and one head for both
-losses.
+The student sees both global views with masked tokens, and the local views unmasked; the teacher sees the global views
+unmasked. Class tokens are matched across views (DINO's loss), masked tokens within a view. Crops are *our assumption*
+(:mod:`skelbench.methods.self_distillation`), their fractions DINO's; other constants follow the code (bytedance/ibot).
+Local views, half of the global views unmasked, and one head for both losses follow the recipe in its README.
 """
 
 from typing import Literal
@@ -35,13 +34,13 @@ class IBOTConfig(MultiCropConfig):
     teacher_temp: float = Field(0.07, gt=0, description="teacher temperature at masked tokens after its warm-up")
     cls_teacher_temp: float = Field(0.04, gt=0, description="teacher temperature at class tokens")
     local_views: int = Field(10, ge=0, description="local views of a clip (README; the code's default is 0)")
-    shared_head: bool = Field(True, description="one head for both losses (README), else one each")
+    shared_head: bool = Field(True, description="one head for both losses (README), else one head each")
     cls_weight: float = Field(1.0, gt=0, description="weight of the class-token loss")
     patch_weight: float = Field(1.0, gt=0, description="weight of the loss at masked tokens")
     mask_shape: Literal["random", "tube"] = Field(
         "random", description="masked tokens: independent, or tubes for iBOT's blocks (assumption: tubes are SLiM's)"
     )
-    mask_ratio: tuple[float, float] = Field((0.1, 0.5), description="fraction of a masked global view's tokens hidden")
+    mask_ratio: tuple[float, float] = Field((0.1, 0.5), description="fraction of masked tokens in a masked global view")
     mask_p: float = Field(0.5, description="probability that a global view is masked")
 
 

@@ -1,7 +1,7 @@
 """IGM: a clip generated from features must have the same features when it is encoded again (Lin et al., ECCV 2024).
 
 No code is published, and only the formulas of the paper are known here: all else follows MacDiff, by the same group, or
-is our assumption. A generator denoises the clip conditioned on the encoder's tokens. Its estimate of the clip without
+is our assumption. A generator denoises the clip, conditioned on the encoder's tokens. Its estimate of the clip without
 noise is encoded again, and must have the clip's feature (feature idempotency) and the clip's similarities to earlier
 clips (distribution idempotency). An adapter subtracts from a token the tokens similar to it. B clips, R bodies, N
 tokens, K visible ones, D width, L values of a token, n earlier clips.
@@ -19,14 +19,20 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
 class IGMConfig(MaskedDiffusionConfig):
-    """Defaults are MacDiff's, and our assumption where it has none."""
+    """Defaults are MacDiff's; others are our assumption."""
 
-    high_pass: float = Field(0.5, ge=0, description="eta: how much of what similar tokens share the adapter takes away")
+    high_pass: float = Field(
+        0.5, ge=0, description="eta: fraction of the common part of similar tokens that the adapter removes"
+    )
     feature_weight: float = Field(1.0, ge=0, description="weight of feature idempotency (our assumption)")
     distribution_weight: float = Field(1.0, ge=0, description="weight of distribution idempotency (our assumption)")
-    queue: int = Field(16384, ge=1, description="features of earlier clips (our assumption: CMD's)")
-    temperature: float = Field(0.1, gt=0, description="of the generated clip's similarities (our assumption: CMD's)")
-    teacher_temperature: float = Field(0.05, gt=0, description="of the clip's own (our assumption: CMD's)")
+    queue: int = Field(16384, ge=1, description="number of features of earlier clips (our assumption: CMD's)")
+    temperature: float = Field(
+        0.1, gt=0, description="temperature of the generated clip's similarities (our assumption: CMD's)"
+    )
+    teacher_temperature: float = Field(
+        0.05, gt=0, description="temperature of the clip's own similarities (our assumption: CMD's)"
+    )
     limit: float = Field(
         4.0,
         gt=0,
@@ -45,7 +51,8 @@ class IGM(MaskedDiffusion):
 
     @classmethod
     def views(cls, config, grid):
-        """And one that says which tokens of the estimate are encoded: others than those that it was made from."""
+        """Add a view whose mask chooses the encoded tokens of the estimate, independently of the tokens behind the
+        estimate."""
         views = super().views(config, grid)
         again = views["source"].model_copy(update={"augment": ()})
         return views | {"target-generated": again}
@@ -54,7 +61,7 @@ class IGM(MaskedDiffusion):
         source, generated, config = views["source"], views["target-generated"], self.config
         denoised = self.denoise(views, step, self.adapt)
         again = self.encoder(generated.with_x(self.estimate(denoised)), keep_RK=generated.keep_RK)
-        # Of the tokens alone: the generator is not told a class token, so all could have the same.
+        # Tokens only: the generator does not get the class token, so all clips could have the same one.
         feature_BD, again_BD = (
             F.normalize(view.per_clip(encoded.tokens_RND.mean(1)).float(), dim=1)
             for view, encoded in ((source, denoised.source), (generated, again))
@@ -63,7 +70,7 @@ class IGM(MaskedDiffusion):
         for name, x_BD in (("source", feature_BD), ("generated", again_BD)):
             step.watch(name, x_BD)
 
-        # How much of a body the generator could see: of what was all noise little is asked, without condition nothing.
+        # Weight by the signal that the generator got: small for noisy bodies, 0 without condition.
         seen_R = self.schedule.signal_S[denoised.step_R].square() * denoised.informed_R
         terms = {"feature_idempotency": 1 - (feature_BD * again_BD).sum(1)}
         keys_nD = self.queue.written(step.index, step.clips(source))
@@ -110,12 +117,11 @@ def skelbench_methods():
             citation="Lin et al., Idempotent Unsupervised Representation Learning for Skeleton-Based Action "
             "Recognition, ECCV 2024 (arXiv 2410.20349)",
             readings="no code is published; from the paper: noise predicted from a condition that an adapter filters, "
-            "and two idempotency terms on an estimate by one step. All else is MacDiff's (masks, loss on hidden "
+            "and two idempotency terms on an estimate by one step. All else is MacDiff's (masks, loss on masked "
             "tokens, decoder, optimizer, epochs, bodies, probe) or ours: the estimate is cut off; 10 % of its tokens "
             "are encoded, without a time and weighted by the part of the signal that was left, in place of the time "
             "and noise that the paper tells the encoder; a feature is the mean of its tokens, a clip's own without "
-            "gradient; distributions are "
-            "softmaxes over a queue, compared by KL; eta, weights, temperatures and queue",
+            "gradient; distributions are softmaxes over a queue, compared by KL; eta, weights, temperatures and queue",
             recipe=DIFFUSION_RECIPE,
             requires=DROPS_TOKENS,
             native=DIFFUSION_NATIVE,

@@ -1,7 +1,7 @@
-"""LongT-GAN: what is hidden of a clip is filled in from its feature, against a critic (Zheng et al., AAAI 2018).
+"""LongT-GAN: hidden parts of a clip are filled in from its feature, against a critic (Zheng et al., AAAI 2018).
 
 No code is public, and the published numbers come from a private re-implementation: this is our assumption.
-A recurrent decoder starts from the feature of the whole clip and reads what is not hidden. R rows, T frames, J joints,
+A recurrent decoder starts from the feature of the whole clip and reads the visible parts. R rows, T frames, J joints,
 C = 3, L numbers of a frame, in [-1, 1].
 """
 
@@ -20,7 +20,7 @@ from skelbench.views.mixing import part_of
 
 
 class LongTGANConfig(SequenceConfig):
-    """All but the idea is our assumption."""
+    """All settings are our assumption."""
 
     hidden_min: float = Field(
         0.2, gt=0, le=1, description="shortest stretch of frames that is hidden, fraction of the clip"
@@ -28,8 +28,10 @@ class LongTGANConfig(SequenceConfig):
     hidden_max: float = Field(
         0.5, gt=0, le=1, description="longest stretch of frames that is hidden, fraction of the clip"
     )
-    parts: float = Field(0.5, ge=0, le=1, description="probability to hide a body part, not a stretch of frames")
-    adversary: float = Field(0.01, ge=0, description="weight of what the critic says; 0 = no more than inpainting")
+    parts: float = Field(
+        0.5, ge=0, le=1, description="probability of hiding a body part instead of a stretch of frames"
+    )
+    adversary: float = Field(0.01, ge=0, description="weight of the critic's loss; 0 = inpainting only")
     critic_hidden: int = Field(128, ge=1, description="width of the critic's GRU")
 
     @model_validator(mode="after")
@@ -40,7 +42,7 @@ class LongTGANConfig(SequenceConfig):
 
 
 class LongTGAN(Method):
-    """Conditional inpainting of sequences, against a critic that has its own turn."""
+    """Conditional inpainting of sequences, against a critic with its own optimizer."""
 
     Config = LongTGANConfig
     roles = {"encoder": "student", "decoder": "decoder", "critic": "head"}
@@ -77,7 +79,7 @@ class LongTGAN(Method):
         return {"loss": error + self.config.adversary * fooled, "inpainting": error, "fooled": fooled}
 
     def hidden(self, view, step):
-        """bool [R, T, J]: a stretch of real frames, or a part of the body in all of them; alike for a clip's bodies."""
+        """bool [R, T, J]: a stretch of real frames, or a part of the body in all of them; equal for a clip's bodies."""
         config, topology, (_, frames, _, _) = self.config, self.context.topology, view.x_RTJC.shape
         real_RT = view.real_RT
         if real_RT is None:
@@ -95,14 +97,14 @@ class LongTGAN(Method):
         return torch.where(of_part_R11, part_RJ[:, None], stretch_RT[:, :, None]) & real_RT[:, :, None]
 
     def optim_groups(self):
-        """The critic has an optimizer and a turn of its own."""
+        """Return separate groups for the critic, which has its own optimizer."""
         yield from one_group(nn.ModuleList([self.encoder, self.decoder]))
         for group in one_group(self.critic):
             yield group | {"turn": "critic"}
 
 
 class Critic(nn.Module):
-    """A GRU over the frames and a linear layer: above 0 for what it holds to be real."""
+    """A GRU over the frames and a linear layer: the output is above 0 for sequences classified as real."""
 
     def __init__(self, numbers, width):
         super().__init__()
@@ -125,11 +127,11 @@ def skelbench_methods():
             summary="inpaint masked frames or body parts from a clip's feature, with a critic",
             citation="Zheng et al., Unsupervised Representation Learning with Long-Term Dynamics for Skeleton Based "
             "Action Recognition, AAAI 2018",
-            readings="no code is public: all but the idea. Data, encoder, optimizer and schedule are Predict and "
-            "Cluster's, whose authors re-implemented it without a word on how; the encoder sees the whole clip, the "
-            "decoder (as wide as the feature) what is not hidden: a stretch of 20 to 50 % of the frames or one body "
-            "part; the error is the mean square where hidden, plus 0.01 of the critic's loss, which sees the clip with "
-            "what was filled in; one step of each by turns",
+            readings="no code is public: everything except the idea is our assumption. Data, encoder, optimizer and "
+            "schedule are Predict and Cluster's, whose authors re-implemented it without details; the encoder sees the "
+            "whole clip, the decoder (as wide as the feature) the visible part: a stretch of 20 to 50 % of the frames "
+            "or one body part; the error is the mean square where hidden, plus 0.01 of the loss of the critic, which "
+            "sees the filled-in clip; steps of both alternate",
             recipe=AUTOENCODER_RECIPE,
             native=AUTOENCODER_NATIVE,
             space=LR_SPACE | {"method.adversary": Log(0.001, 0.1)},

@@ -1,6 +1,6 @@
 """MacDiff: masked conditional diffusion (Wu et al., ECCV 2024).
 
-Everything of it but its checkpoints is :mod:`skelbench_plugins._diffusion`, which IGM uses as well.
+The method is in :mod:`skelbench_plugins._diffusion`, which IGM uses too; this file reads its checkpoints.
 """
 
 from math import isfinite
@@ -38,7 +38,7 @@ DECODER = {
     "decoder_norm": "norm",
     "decoder_pred": "predict",
 }
-"""Names of the official decoder and ours; what is inside a block has the same names."""
+"""Names of the official decoder and, after the arrow, ours; names inside a block are equal."""
 
 
 class MacDiff(MaskedDiffusion):
@@ -60,7 +60,7 @@ def imported(state, options) -> Imported:
         settings, weights = settings | more, weights | decoder
         of_time = tensor_of(state, "decoder_blocks.0.norm1.fc_t.weight", "2 D x features", lambda s: len(s) == 2)
         settings["method.time_width"] = of_time.shape[1]
-    if model:  # where its command named none, the code takes 0 and 1
+    if model:  # defaults of the code are 0 and 1
         mean = _three(model, "input_mean", 0.0)
         settings |= {"encoder.input_mean": mean, "method.mean": mean}
         variances = _three(model, "input_var", 1.0)
@@ -75,8 +75,8 @@ def imported(state, options) -> Imported:
 
 
 def _three(model, name, otherwise) -> list[float]:
-    """Three finite numbers that the file recorded, each ``otherwise`` where it did not; else
-    :class:`SkelbenchError`."""
+    """Return three finite numbers of the file, ``otherwise`` if they are missing; raise :class:`SkelbenchError` for
+    others."""
     values = model.get(name, [otherwise] * 3)
     numbers = isinstance(values, (list, tuple)) and all(type(value) in (int, float) for value in values)
     if not numbers or len(values) != 3 or not all(isfinite(value) for value in values):
@@ -87,11 +87,13 @@ def _three(model, name, otherwise) -> list[float]:
 class MacDiffLinear(RotatedLinear):
     """``linear@macdiff``: the probe of MacDiff's code (Wenrui-Shen/MacDiff, commit 692888f).
 
-    As MAMP's, on features that keep the joints apart, with dropout, and with the cosine at 0 ten epochs early.
+    As MAMP's, but on features of each joint, with dropout, and with a cosine schedule that reaches 0 ten epochs early.
     """
 
     rest: float = Field(0.1, ge=0, lt=1, description="fraction of the epochs at the end with a learning rate of 0")
-    dropout: float = Field(0.3, ge=0, lt=1, description="on token features in training, before they are averaged")
+    dropout: float = Field(
+        0.3, ge=0, lt=1, description="dropout on token features in training, before they are averaged"
+    )
 
 
 @hookimpl

@@ -1,6 +1,6 @@
-"""MAMP: predict the motion of masked joints, hiding the joints that move (Mao et al., ICCV 2023).
+"""MAMP: predict the motion of masked joints; moving joints are masked more often (Mao et al., ICCV 2023).
 
-SkeletonMAE with two changes: which tokens are hidden is drawn with odds that grow with their motion, and the target is
+SkeletonMAE with two changes: tokens are masked with probabilities that grow with their motion, and the target is
 the displacement to a later frame instead of the coordinates. Facts: the authors' repository (maoyunyao/MAMP,
 model_mamp); R bodies, T frames, J joints, N tokens, K visible tokens.
 """
@@ -36,7 +36,9 @@ class MAMPConfig(MaskedAutoencoderConfig):
     tau: float = Field(
         0.80, description="temperature of motion-aware masking (MAMP: 0.80, on NTU-120 0.75); 0 = uniform masking"
     )
-    motion_stride: int = Field(1, ge=1, description="the target is x[t + stride] - x[t]; the last frames have none")
+    motion_stride: int = Field(
+        1, ge=1, description="stride of the target x[t + stride] - x[t]; the last frames have none"
+    )
 
 
 class MAMP(MaskedAutoencoder):
@@ -77,14 +79,14 @@ class MampLinear(RotatedLinear):
 class MampFineTune(FineTune):
     """``finetune@mamp``: fine-tuning of MAMP's code (maoyunyao/MAMP 09e6252: main_finetune.py, its scripts).
 
-    Dropout on tokens, their mean over time with the joints apart, the mean over both body slots, a hidden layer of 2048
+    Dropout on tokens, their mean over time for each joint, the mean over both body slots, a hidden layer of 2048
     with batch norm and ReLU, a linear layer: 6.9 million parameters more than the encoder's 6.3 at its published size.
     Our assumption: equal batches in place of an incomplete last one; batch norm of the whole batch of 48 in one
     process, where the code has 2 x 24.
     """
 
-    min_steps: int = Field(0, ge=0, description="more epochs where they make fewer steps than this")
-    dropout: float = Field(0.3, ge=0, lt=1, description="on token features before they are averaged")
+    min_steps: int = Field(0, ge=0, description="least number of steps; with few clips, more epochs")
+    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on token features before they are averaged")
     head_hidden: int = Field(2048, ge=0, description="width of a hidden layer with batch norm and ReLU; 0 = linear")
 
     def hidden(self, width, hidden):
@@ -99,12 +101,12 @@ class MampFineTune(FineTune):
 
 
 class MampSemi(MampFineTune):
-    """``semi@1@mamp``: as ``finetune@mamp`` on int(1 % of n) clips of a shuffle. Its own lists come from a seed that
-    each of two processes draws independently (up to twice as many clips together); ours are five fixed lists."""
+    """``semi@1@mamp``: as ``finetune@mamp`` on int(1 % of n) shuffled clips. In the code, two processes draw lists
+    independently (together up to twice as many clips); here there are five fixed lists."""
 
     label_share: float = Field(0.01, gt=0, le=1, description=LABELS)
     draws: int = Field(DRAWS, ge=1, description=LISTS)
-    stratified: bool = Field(False, description="this part of every class; false = of all clips, as this code has it")
+    stratified: bool = Field(False, description="label_share of every class; false = of all clips, as in this code")
 
 
 class MampSemi10(MampSemi):

@@ -21,9 +21,8 @@ def skelbench_methods():
             summary="momentum contrast of two distorted crops (MoCo); the first stage of HaLP",
             citation="He et al., Momentum Contrast for Unsupervised Visual Representation Learning, CVPR 2020 (arXiv "
             "1911.05722), as in HaLP and CMD",
-            readings="native: HaLP's first 200 epochs on NTU, at one rate (500 on PKU-MMD: --epochs 500); only keys "
-            "that have been written are negatives; clips are not cut to their first 300 frames; shared: a clip's "
-            "present bodies averaged",
+            readings="native: HaLP's first 200 epochs on NTU, at one rate (500 on PKU-MMD: --epochs 500); only written "
+            "keys are negatives; clips are not cut to their first 300 frames; shared: a clip's present bodies averaged",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE | {"train.epochs": 200, "schedule.milestones": ()},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},

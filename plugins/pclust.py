@@ -1,9 +1,10 @@
-"""Predict and Cluster: a decoder too weak to help makes the encoder tell a whole clip (Su et al., CVPR 2020).
+"""Predict and Cluster: a deliberately weak decoder forces the encoder to describe the whole clip (Su et al., CVPR
+2020).
 
 Facts: shlizee/Predict-Cluster, NTU_demo.ipynb and ucla_demo.ipynb (TensorFlow) and ucla_github_pytorch. A recurrent
-decoder starts from the encoder's feature. With a fixed state it goes back to the feature at every frame and adds what
-it says to its own last frame; with fixed weights it reads nothing and its GRU stays as initialized. R rows, T frames,
-L numbers of a frame, in [-1, 1].
+decoder starts from the encoder's feature. With a fixed state, its state is reset to the feature at every frame, and its
+output is added to its previous frame. With fixed weights, it has no input and its GRU stays as initialized. R rows, T
+frames, L numbers of a frame, in [-1, 1].
 """
 
 from typing import Literal
@@ -19,23 +20,23 @@ from skelbench.plugin import MethodSpec, ProtocolSpec, hookimpl
 
 
 class PClustConfig(SequenceConfig):
-    """Defaults follow the notebook for NTU, but for ``resize``."""
+    """Defaults follow the notebook for NTU, except ``resize``."""
 
     decoder: Literal["fixed-state", "fixed-weights"] = Field(
-        "fixed-state", description="how the decoder is kept weak: by its state or by its weights"
+        "fixed-state", description="what keeps the decoder weak: a fixed state or fixed weights"
     )
     freeze_decoder: bool = Field(
         False,
-        description="leave the decoder's GRU as initialized, as the paper has fixed weights; no released code does",
+        description="keep the initial weights of the decoder's GRU (the paper's fixed weights; no released code does)",
     )
     target: Literal["next", "same"] = Field(
         "next",
-        description="targets of frames from a fixed state: the next frames, or, a bug of the PyTorch code, "
-        "the frames that they were made from",
+        description="targets of a decoder with fixed state: the next frames, or the input frames (a bug of the PyTorch "
+        "code)",
     )
     count_padding: bool = Field(
         False,
-        description="a fault of the PyTorch code: errors in padding are summed too, over the number of real frames",
+        description="sum errors in padding too, over the number of real frames: a bug of the PyTorch code",
     )
 
     @model_validator(mode="after")
@@ -81,7 +82,7 @@ class PClust(Method):
         return {"loss": step.mean(loss_R.sum(), len(loss_R))}
 
     def optim_groups(self):
-        """One rate for all, as in the codes, which have no decay."""
+        """Return one group without weight decay, as in the codes."""
         return one_group(self)
 
 

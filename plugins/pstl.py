@@ -1,8 +1,8 @@
-"""PSTL: Barlow Twins between a clip and what is left of it when frames or joints are missing (Zhou et al., AAAI 2023).
+"""PSTL: Barlow Twins between a clip and the same clip without some frames or joints (Zhou et al., AAAI 2023).
 
 Facts: YujieOuO/PSTL, model.py and procedure.py. Three views are sheared, shifted and rotated independently. The
-second lacks its fastest frames and as many random ones; the third lacks joints, mostly with many bones. B clips,
-E width of the embedding, P patches of frames, J joints, P' and J' those that are left.
+second lacks its fastest frames and as many random ones; the third lacks joints, preferably joints with many bones. B
+clips, E width of the embedding, P patches of frames, J joints, P' and J' the remaining ones.
 """
 
 from math import cos, floor, pi
@@ -30,17 +30,19 @@ FRAMES, JOINTS = 0, 1
 
 
 class PSTLConfig(Config):
-    """Defaults follow the authors' code, but for ``draws`` and ``resize``."""
+    """Defaults follow the authors' code, except ``draws`` and ``resize``."""
 
-    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    stream: Literal["joint", "bone", "motion"] = Field("joint", description="stream that it is trained on")
     head_hidden: int = Field(6144, ge=1, description="width of the projector and of the embedding")
     off_diagonal: float = Field(2e-4, ge=0, description="weight of correlations between different features")
     shear: float = Field(1.0, ge=0, description="amplitude of the shear")
     resize: Resampling = "ends"
-    mask_frames: float = Field(0.2, ge=0, lt=0.5, description="fraction of frames left out as fastest, and at random")
-    mask_joints: float = Field(0.32, ge=0, lt=1, description="fraction of joints left out: 8 of Kinect's 25")
+    mask_frames: float = Field(
+        0.2, ge=0, lt=0.5, description="fraction of frames removed as fastest, and the same fraction at random"
+    )
+    mask_joints: float = Field(0.32, ge=0, lt=1, description="fraction of joints removed: 8 of Kinect's 25")
     draws: Literal["clip", "batch"] = Field(
-        "clip", description="augmentations and missing joints: each clip's own, or one draw for a whole step (the code)"
+        "clip", description="draws of augmentations and missing joints: for each clip, or once per step (the code)"
     )
 
 
@@ -61,9 +63,9 @@ class PSTL(Method):
         self.missing_joints = round(config.mask_joints * grid.joints)
         if not (0 < 2 * self.missing_frames < patches and 0 < self.missing_joints < grid.joints):
             raise SkelbenchError(
-                f"mask_frames={config.mask_frames:g} leaves out twice {self.missing_frames} of {patches} patches of "
+                f"mask_frames={config.mask_frames:g} removes twice {self.missing_frames} of {patches} patches of "
                 f"frames, mask_joints={config.mask_joints:g} {self.missing_joints} of {grid.joints} joints; change "
-                "them so that some, and not all, are left out"
+                "them so that some, and not all, are removed"
             )
         ends = [joint for bone in enumerate(context.topology.bones) if bone[0] != bone[1] for joint in bone]
         self.register_buffer("bone_ends_L", torch.tensor(sorted(ends)), persistent=False)
@@ -100,11 +102,11 @@ class PSTL(Method):
         return {"loss": frames + joints, "frames": frames, "joints": joints}
 
     def optim_groups(self):
-        """Everything decays, biases and norms too, as in the code."""
+        """Return one group: weight decay for all parameters, biases and norms too, as in the code."""
         return one_group(self)
 
     def slower_frames(self, view, step):
-        """int64 [R, P', J]: of each clip without its fastest patches, and without as many of the rest at random."""
+        """int64 [R, P', J]: tokens of each clip without its fastest patches and as many random other patches."""
         grid, missing = self.context.grid, self.missing_frames
         moved_RP = displacement(view.x_RTJC).square().mean((2, 3)).unflatten(1, (-1, grid.patch)).mean(2)
         moved_BP = view.per_clip(moved_RP)
@@ -117,8 +119,7 @@ class PSTL(Method):
         return lines(slow_Rp.gather(1, kept_RP), joints_RJ, grid.joints)
 
     def outer_joints(self, view, step):
-        """int64 [R, P, J']: without the joints of bone ends drawn until there are enough; a joint with more bones is
-        drawn sooner."""
+        """int64 [R, P, J']: tokens without joints drawn from the ends of bones; joints with more bones are likelier."""
         grid = self.context.grid
         u_RL = step.uniform(self._keys(view), len(self.bone_ends_L), op=JOINTS)
         ends_RL = self.bone_ends_L.expand_as(u_RL)
@@ -128,7 +129,7 @@ class PSTL(Method):
         return lines(patches_RP, kept_RJ, grid.joints)
 
     def _keys(self, view):
-        """int64 [R]: one for all bodies of a clip, or for all clips."""
+        """int64 [R]: keys of the draws, the same for all bodies of a clip, or for all clips."""
         keys_R = view.keys_R - view.rows_R % view.bodies
         return keys_R if self.config.draws == "clip" else torch.zeros_like(keys_R)
 
@@ -136,19 +137,19 @@ class PSTL(Method):
 class PSTLLinear(NativeLinear):
     """``linear@pstl``: the probe of PSTL's code (YujieOuO/PSTL da95ce1: procedure.py, model.py, config.py).
 
-    A linear layer on the frozen encoder's features as they are, Adam, whose rate falls along half a cosine by epochs.
+    A linear layer on the frozen encoder's unchanged features; Adam, whose rate falls along half a cosine by epochs.
     Metrics: :class:`~skelbench_plugins._native.NativeLinear`.
     """
 
     normalizes: ClassVar[bool] = False
     drops_incomplete: ClassVar[bool] = False
 
-    lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(0.01, gt=0, description="learning rate at the start, not scaled by the batch size")
     batch_size: int = Field(128, ge=2, description="clips per step")
     epochs: int = Field(150, ge=1, description="passes over the training clips")
 
     def rate(self, epoch):
-        """The same for a whole epoch; after the last one it would be 0."""
+        """Learning rate, constant within an epoch; it would be 0 after the last epoch."""
         return self.lr * (1 + cos(pi * floor(epoch) / self.epochs)) / 2
 
     def passes(self, features, seed, device, progress):
@@ -190,9 +191,9 @@ def skelbench_methods():
             citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal "
             "Skeleton Sequences, AAAI 2023 (arXiv 2302.09018)",
             requires=("drop-lines",),
-            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the "
-            "code and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an "
-            "encoder on tokens what is missing is dropped",
+            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the code "
+            "and --native: one per step) and lacks 8 joints (the code: 8 draws with replacement); with an encoder on "
+            "tokens, missing parts are dropped tokens",
             recipe={
                 "optimizer": "adam",
                 "train.batch_size": 128,
@@ -204,7 +205,7 @@ def skelbench_methods():
             native=GRAPH_NATIVE
             | {
                 "encoder.init": "torch",
-                "method.draws": "batch",  # what the published numbers were made with
+                "method.draws": "batch",  # as in the published runs
                 "train.epochs": 150,
             },
             probe=NativeProbe(protocol="linear@pstl", best_on_test=True),

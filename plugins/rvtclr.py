@@ -1,10 +1,10 @@
-"""RVTCLR: momentum contrast that also tells which of two clips has the same tempo (Zhu et al., ICCV 2023).
+"""RVTCLR: momentum contrast that also learns which of two clips has the same tempo (Zhu et al., ICCV 2023).
 
 SkeletonCLR at two tempos, the first half of a clip or every other frame of it. A strongly augmented query agrees with
-its key at either tempo, is nearer in another embedding to the one of its own, and teaches its softmax over keys to a
-whole view that is seen part by part; in the second half nearest keys are positives. Facts: Zhuysheng/RVTCLR,
-net/skeletonclr.py, net/st_gcn.py, their processor and feeder. B clips, R rows (bodies), T x J cells of a feature map, S
-body parts, D channels, E width of an embedding, n keys.
+its key at either tempo. In a second embedding it is nearer to the key of its own tempo. A view that is encoded part by
+part learns the query's softmax over keys. In the second half of the schedule the nearest keys are positives. Facts:
+Zhuysheng/RVTCLR, net/skeletonclr.py, net/st_gcn.py, their processor and feeder. B clips, R rows (bodies), T x J cells
+of a feature map, S body parts, D channels, E width of an embedding, n keys.
 """
 
 from typing import Literal
@@ -29,14 +29,14 @@ class RVTCLRConfig(MomentumContrastConfig):
 
     margin: float = Field(1.0, ge=0, description="least difference of logits between the same tempo and the other")
     mining_from: float = Field(0.5, ge=0, le=1, description="fraction of the schedule without positives among the keys")
-    neighbors: int = Field(1, ge=1, description="nearest keys of query and parts that then become positives")
+    neighbors: int = Field(1, ge=1, description="number of nearest keys of query and parts that become positives")
     blur: Literal["released", "normalized"] = Field(
         "released", description="weights of the blur as released, summing to up to 5, or summing to 1"
     )
 
 
 class RVTCLR(MomentumContrast):
-    """Momentum contrast over two tempos; the head makes an embedding of appearance and one of motion side by side."""
+    """Momentum contrast over two tempos; the head returns embeddings of appearance and of motion, concatenated."""
 
     Config = RVTCLRConfig
     roles = MomentumContrast.roles | {"parts": "head", "part_head": "head"}
@@ -109,8 +109,8 @@ class RVTCLR(MomentumContrast):
 
 
 class PartRelation(nn.Module):
-    """[R, T, J, D] -> [R, D]: means over the joints of a body part, each through two layers, then a sum over time
-    weighted by how frames of the parts' mean are related, as a residual; the mean of all that."""
+    """[R, T, J, D] -> [R, D]: means over the joints of each body part pass two layers; a residual adds a sum over time,
+    weighted by the similarity of frames of the parts' mean; then the mean of all."""
 
     def __init__(self, width, topology):
         super().__init__()
@@ -133,7 +133,8 @@ class PartRelation(nn.Module):
 
 
 def _initialized(module):
-    """Normal (0.02) matrices, batch norm around 1, as the code leaves them: its zeros for the norm are drawn over."""
+    """Normal (0.02) matrices, batch norm around 1, as in the code, where a later initialization overwrites the norm's
+    zeros."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear | GlobalBatchNorm):
             nn.init.normal_(layer.weight, float(isinstance(layer, GlobalBatchNorm)), 0.02)
@@ -155,9 +156,9 @@ def skelbench_methods():
             citation="Zhu et al., Modeling the Relative Visual Tempo for Self-supervised Skeleton-based Action "
             "Recognition, ICCV 2023",
             requires=("cells", "short-views"),
-            readings="as skeletonclr; every clip draws its tempo (the code: exactly half of a batch has either); half "
-            "a clip is of whole patches of frames; an empty body slot has no noise (--native: the code's has); on an "
-            "encoder with a class token appearance and motion are read from it, parts from the tokens",
+            readings="as skeletonclr; every clip draws its tempo (the code: exactly half of a batch has each); half a "
+            "clip consists of whole patches of frames; an empty body slot has no noise (--native: it has, as in the "
+            "code); with a class token, appearance and motion come from it, parts from the tokens",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE | {"grid.frames": 100},
             probe=NativeProbe(protocol="linear@aimclr", best_on_test=True),

@@ -1,7 +1,7 @@
-"""SkeAttnCLR: salient parts of a mixed clip against what is not salient (Hua et al., IJCAI 2023).
+"""SkeAttnCLR: contrast of salient and other cells of a mixed clip (Hua et al., IJCAI 2023).
 
-Momentum contrast, and attention over the cells of a view with a region from another clip: salient cells are
-pulled to the same cells of the key and away from the rest of its own clip, and the rest the same way. Facts:
+Momentum contrast, and attention over the cells of a view with a region from another clip: the feature of salient cells
+agrees with the key's salient cells and differs from the other cells of its clip, and vice versa. Facts:
 GitHubOfHyl97/SkeAttnCLR, net/SkeAttnCLR.py, net/utils/AttnMask.py, processor/pretrain_SkeAttnLWL.py. B clips, R rows
 (bodies), N cells (stretches of frames x joints; a class token is one more), D channels, E width of embeddings, n keys.
 """
@@ -30,19 +30,21 @@ PARTS = 3, 4
 class SkeAttnCLRConfig(MomentumContrastConfig):
     """Defaults follow the authors' code."""
 
-    momentum: float = Field(0.996, ge=0, le=1, description="of the key encoder, rising to 1 along a cosine")
-    temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
-    salient: float = Field(
-        0.5, ge=0, le=1, description="weight of the salient loss, the rest has 1 - salient; 1 for NTU-60"
+    momentum: float = Field(
+        0.996, ge=0, le=1, description="EMA momentum of the key encoder, rising to 1 along a cosine"
     )
-    slope: float = Field(2.0, gt=0, description="of the sigmoid that makes attention a mask")
-    heads: int = Field(8, ge=1, description="of the attention over cells")
-    frames: tuple[float, float] = Field((0.25, 0.4375), description="frames of a region, as a share: 16 to 28 of 64")
-    batch_region: bool = Field(False, description="one region for all clips of a batch, as the code draws it")
+    temperature: float = Field(0.2, gt=0, description="temperature of the softmax over keys")
+    salient: float = Field(
+        0.5, ge=0, le=1, description="weight of the salient loss; the loss of other cells has 1 - salient; 1 for NTU-60"
+    )
+    slope: float = Field(2.0, gt=0, description="slope of the sigmoid that turns attention into a mask")
+    heads: int = Field(8, ge=1, description="heads of the attention over cells")
+    frames: tuple[float, float] = Field((0.25, 0.4375), description="frames of a region, as fractions: 16 to 28 of 64")
+    batch_region: bool = Field(False, description="one region for all clips of a batch, as in the code")
 
 
 class SkeAttnCLR(MomentumContrast):
-    """Three contrasts: of whole clips, of salient cells, of the others; one head, a predictor each."""
+    """Three contrasts: of whole clips, of salient cells, of other cells; one head, a predictor for each contrast."""
 
     Config = SkeAttnCLRConfig
     roles = MomentumContrast.roles | {"attention": "head", "predictor": "head"}
@@ -82,7 +84,7 @@ class SkeAttnCLR(MomentumContrast):
         alike = self.config.batch_region
         mixed = region_swap(query, partner_B, topology, step.uniform, PARTS, limits, alike=alike).view
 
-        # Heads normalize by the batch of all processes, so that their clips meet before the heads.
+        # Heads normalize over the batch of all processes, so clips are gathered before the heads.
         whole_BE = self.predicted("whole", step.gather(self.clip_features(self.encoder(query), query), gradient=True))
         encoded = self.encoder(mixed)
         mask_RND = self.attention(cells(encoded))
@@ -101,7 +103,7 @@ class SkeAttnCLR(MomentumContrast):
         temperature = self.config.temperature
 
         def contrast(query_BE, own_BE, *away_BE):
-            """InfoNCE with the clip's own key, the queue, and parts of the clip itself to keep away from."""
+            """InfoNCE with the clip's own key; negatives are the queue and other parts of the same clip."""
             logits = similarities(query_BE, own_BE, keys_nE, temperature)
             away = [(query_BE * x_BE.detach()).sum(1, keepdim=True) / temperature for x_BE in away_BE]
             return info_nce(torch.cat([logits, *away], 1)).mean()
@@ -168,7 +170,7 @@ _ATTENTION = {"neck.norm0": "norm", "neck.Attn.qkv": "qkv", "neck.Attn.proj": "p
 
 
 def _ours(name):
-    """Our name of a tensor; None = it is of no use here."""
+    """Our name of a tensor; None = it is not needed here."""
     first, _, rest = name.partition(".")
     module, _, last = rest.rpartition(".")
     twin = "key_" if first == "encoder_k" else ""
@@ -189,7 +191,8 @@ def _ours(name):
 
 
 def imported(state, options) -> Imported:
-    """A checkpoint of the authors' code: encoder, head, attention, predictors, twins and queue; or encoder alone."""
+    """A checkpoint of the authors' code: encoder, head, attention, predictors, EMA copies and queue; or only the
+    encoder."""
     settings = graph_settings(state, "encoder_q.backbone.") | {"encoder.partition": "directed"}
     pretraining = "queue_z" in state
     ours = {name: _ours(name) for name in state}
@@ -219,11 +222,11 @@ def skelbench_methods():
             "(arXiv 2305.00666)",
             requires=("cells",),
             readings="as skeletonclr; a partner is any other clip of the batch (the code never draws the one before); "
-            "two predictors that the code asks for and never makes are those that it makes and never asks for; the "
-            "losses of both parts count alike, as on NTU-120 and PKU-MMD (variant ntu60 and --native: the salient one "
-            "alone); "
-            "regions are drawn for every clip (--native: one per batch) and swapped in the stream itself; the cosine "
-            "of the momentum begins with the first epoch, not the second; a class token is one more cell",
+            "two predictors that the code uses but never creates are taken to be two that it creates but never uses; "
+            "the losses of both parts have equal weights, as on NTU-120 and PKU-MMD (variant ntu60 and --native: only "
+            "the salient loss); regions are drawn for every clip (--native: one per batch) and swapped in the stream "
+            "itself; the cosine of the momentum begins with the first epoch, not the second; a class token is one more "
+            "cell",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE
             | {

@@ -28,9 +28,9 @@ STRIDED = (4, 7)
 class STGCNConfig(Spec):
     """Defaults follow the contrastive methods' code.
 
-    Its partition is ST-GCN's only next to the hub: distances of more than one hop are infinite there, hence equal
-    (net/utils/graph.py with max_hop 1). What was published was trained so; "spatial" is the paper's. "directed" is
-    2s-AGCN's, which SkeAttnCLR trains with (GitHubOfHyl97/SkeAttnCLR, net/utils/ntu_rgb_d.py).
+    Its partition equals ST-GCN's only next to the hub: distances of more than one hop are infinite, hence equal
+    (net/utils/graph.py with max_hop 1). Published numbers use it ("one-hop"). "spatial" is the paper's partition,
+    "directed" is 2s-AGCN's, which SkeAttnCLR uses (GitHubOfHyl97/SkeAttnCLR, net/utils/ntu_rgb_d.py).
     """
 
     base: int = Field(16, ge=1, description="channels of the first blocks: 16, or 64 in ST-GCN's own paper")
@@ -38,10 +38,10 @@ class STGCNConfig(Spec):
     kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
     partition: Literal["one-hop", "spatial", "directed"] = Field(
         "one-hop",
-        description="neighbors nearer to the hub apart from others: next to the hub alone, or everywhere; directed: a "
+        description="separate weights of neighbors nearer to the hub: only next to the hub, or everywhere; directed: a "
         "joint itself, its parent, and the mean of its children",
     )
-    dropout: float = Field(0.5, ge=0, lt=1, description="after every temporal convolution but the first")
+    dropout: float = Field(0.5, ge=0, lt=1, description="dropout after every temporal convolution except the first")
     init: Literal["normal", "torch"] = Field("normal", description="weights from N(0, 0.02), or as PyTorch draws them")
 
 
@@ -117,7 +117,7 @@ class Block(nn.Module):
             self.residual = nn.Sequential(nn.Conv2d(before, after, 1, (stride, 1)), nn.BatchNorm2d(after))
 
     def forward(self, x_RCTJ: Tensor, adjacency_SJJ: Tensor, joints_RJ: Tensor | None = None) -> Tensor:
-        """[R, C, T, J] -> [R, C', T / stride, J]. ``joints_RJ``: the joints that ``x_RCTJ`` has, if not all."""
+        """[R, C, T, J] -> [R, C', T / stride, J]. ``joints_RJ``: the joints in ``x_RCTJ``, if not all."""
         x_RSCTJ = self.spread(x_RCTJ).unflatten(1, (SUBSETS, -1))
         adjacency_SJJ = adjacency_SJJ * self.importance_SJJ
         if joints_RJ is None:
@@ -136,11 +136,11 @@ def _frames(x_RTJC: Tensor, patches_RP: Tensor, patch: int) -> Tensor:
 
 
 def spatial_partition(topology, seen: int | None = None) -> Tensor:
-    """float32 [S, J, J]: column k says how joint k is made of itself, of neighbors that are as far from the body's hub
-    or farther, and of those that are nearer; a joint's neighbors count equally (columns sum to 1).
+    """float32 [S, J, J]: column k has the weights in joint k of itself, of neighbors at the same or a larger distance
+    from the body's hub, and of nearer neighbors; a joint's neighbors count equally (columns sum to 1).
 
     Neighbors share one of :attr:`Topology.bones`; the hub is the joint with most of them, the spine between the
-    shoulders of Kinect's skeletons, as in ST-GCN's code. ``seen``: distances of more hops are all alike.
+    shoulders of Kinect's skeletons, as in ST-GCN's code. ``seen``: larger distances, in hops, count as equal.
     """
     joints = topology.num_joints
     bones = torch.from_numpy(topology.linked).float()

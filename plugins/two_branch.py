@@ -29,9 +29,9 @@ class TwoBranchConfig(Spec):
     dim: int = Field(1024, ge=2, description="width of each branch; features are twice as wide")
     depth: int = Field(1, ge=1, description="layers of each branch")
     heads: int = Field(1, ge=1, description="attention heads")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, read side by side")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, concatenated")
     joint_positions: bool = Field(False, description="learned positions in space; with depth 2 USDRL's STTR")
-    fused: bool = Field(False, description="embeddings of its own for joints, bones and motion, which may be fused")
+    fused: bool = Field(False, description="separate embeddings of joints, bones and motion, which may be fused")
 
     @model_validator(mode="after")
     def _consistent(self):
@@ -44,8 +44,8 @@ class TwoBranch(TwoBranchEncoder):
     """``TwoBranch(config, topology, grid)``: sine positions in time, none or learned ones in space, feed-forward parts
     as wide as D.
 
-    With ``fused`` every stream has an embedding of its own, which the layers share; of a view with stream "fused" it
-    makes all three and encodes a linear map of the mean of their embeddings, per branch.
+    With ``fused`` every stream has its own embedding, and all streams share the layers. For a view with stream "fused",
+    each branch encodes a linear map of the mean of all three embeddings.
     """
 
     Config = TwoBranchConfig

@@ -1,8 +1,9 @@
-"""UmURL: joints, bones and motion apart agree with all three fused at the input (Sun et al., ACM MM 2023).
+"""UmURL: separate joints, bones and motion agree with all three fused at the input (Sun et al., ACM MM 2023).
 
-Facts: HuiGuanLab/UmURL @744278b, umurl.py and pretrain.py. Of four independently distorted copies of a clip three are
-encoded as one stream each, the fourth as all; what a projector per stream finds in the fused feature has to agree with
-what it finds in that stream's. VICReg keeps embeddings apart. B clips of all processes, E width of an embedding.
+Facts: HuiGuanLab/UmURL @744278b, umurl.py and pretrain.py. A clip has four independently distorted copies. Three are
+encoded as one stream each, the fourth as all streams fused. Each stream has a projector; its outputs for the fused
+feature and for the feature of the stream agree. VICReg prevents collapse. B clips of all processes, E width of an
+embedding.
 """
 
 from typing import Literal
@@ -30,10 +31,10 @@ LATE = {stream: f"fused_{stream}" for stream in SINGLE}
 
 
 class UmURLConfig(DistortedConfig):
-    """Defaults follow the authors' code, but for ``fusion`` and ``resize``."""
+    """Defaults follow the authors' code, except ``fusion`` and ``resize``."""
 
     fusion: Literal["early", "late"] = Field(
-        "late", description="how streams are fused: at the input of an encoder that can, or the mean of its features"
+        "late", description="fusion of streams: at the input, if the encoder can, or as the mean of its features"
     )
     head_hidden: int = Field(2048, ge=1, description="hidden width of the projectors")
     embedding: int = Field(4096, ge=1, description="width of the embeddings")
@@ -43,7 +44,7 @@ class UmURLConfig(DistortedConfig):
 
 
 class UmURL(Method):
-    """Streams of their own and fused, decomposed by the same projectors, with VICReg's terms."""
+    """Single and fused streams with the same projectors and VICReg's terms."""
 
     Config = UmURLConfig
     roles = {"encoder": "student", "fuse": "head", **{f"projectors.{stream}": "head" for stream in SINGLE}}
@@ -84,7 +85,7 @@ class UmURL(Method):
         return {"loss": loss, "intra": intra, "inter": inter, "variance": spread, "covariance": related}
 
     def optim_groups(self):
-        """Everything decays, biases and norms too, as in the code."""
+        """Return one group: weight decay for all parameters, biases and norms too, as in the code."""
         return one_group(self)
 
     def _feature(self, view, step):
@@ -121,7 +122,7 @@ class UmURLLinear(SteppedLinear):
     on NTU-60 X-View, and 0.01 with ``crop_min=0.5`` on PKU-MMD II.
     """
 
-    lr: float = Field(0.03, gt=0, description="at the start, not scaled by the batch size; USDRL's 0.006")
+    lr: float = Field(0.03, gt=0, description="learning rate at the start, not scaled by the batch size; USDRL's 0.006")
     batch_size: int = Field(512, ge=2, description="clips per step")
     epochs: int = Field(150, ge=1, description="passes over the training clips; USDRL's 160")
     drops: tuple[Share, ...] = Field((120 / 150, 140 / 150), description=DROPS)
@@ -152,9 +153,9 @@ def skelbench_methods():
             summary="joints, bones and motion agree with their fused feature, by the loss of VICReg",
             citation="Sun et al., Unified Multi-modal Unsupervised Representation Learning for Skeleton-based Action "
             "Understanding, ACM MM 2023 (arXiv 2311.03106)",
-            readings="shared: an encoder without fused input sees one stream at a time with one embedding for all, the "
-            "fused feature is a linear map of the mean of its features, and evaluations are of joints alone; losses "
-            "in float32",
+            readings="shared: an encoder without fused input reads one stream at a time with one embedding for all; "
+            "the fused feature is a linear map of the mean of its features; evaluations use joints only; losses in "
+            "float32",
             recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 512},
             native=TWO_BRANCH_NATIVE | {"encoder": "two-branch", "encoder.fused": True, "method.fusion": "early"},
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.variance": Log(1.0, 25.0)},

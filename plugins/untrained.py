@@ -1,4 +1,4 @@
-"""Control: an encoder that is evaluated as initialized. What a method adds is what it gains over this."""
+"""Control: an encoder that is evaluated as initialized. The gain of a method is its difference to this baseline."""
 
 from skelbench.methods import Method
 from skelbench.plugin import MethodSpec, hookimpl

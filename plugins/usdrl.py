@@ -14,7 +14,7 @@ from skelbench.plugin import Log, MethodSpec, hookimpl
 
 
 class USDRLConfig(MultiGrainedConfig):
-    """Defaults follow the authors' code, but for ``resize``."""
+    """Defaults follow the authors' code, except ``resize``."""
 
 
 class USDRL(MultiGrained):
@@ -41,7 +41,7 @@ _LAYER = {
     "DSA.mlp": "shift_mlp",
 }
 _SINES, _SHARED, _HEAD = "backbone.tpe.pe", ".DSA.attn.", "fc."
-"""Tensors that are computed here, that are stored twice, and tensors of a classifier."""
+"""Unneeded tensors: computed here, stored twice, or of a classifier."""
 
 
 def read_public(state, options):

@@ -31,7 +31,7 @@ def class_loss(anchors, students, pairs, method, temp):
 
 
 def hidden_loss(mask_RN, token_loss):
-    """``token_loss(r, n)`` averaged over the hidden tokens of a row, then over rows; a row without adds nothing."""
+    """``token_loss(r, n)`` averaged over the masked tokens of a row, then over rows; a row without adds nothing."""
     rows = []
     for r, mask_N in enumerate(mask_RN):
         terms = [token_loss(r, int(n)) for n in mask_N.nonzero()[:, 0]]

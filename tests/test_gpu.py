@@ -81,7 +81,7 @@ def test_bf16_is_near_float32(name, trainer):
     assert other == pytest.approx(loss, rel={"cpm": 0.5}.get(name, 0.15 if name in COMPARING else 0.05), abs=0.01)
 
 
-def test_compiled_steps_are_those_of_plain_ones(trainer):
+def test_compiled_steps_equal_plain_steps(trainer):
     how = {"device": DEVICE, "train.precision": "bf16"}
     plain, compiled = trainer("slim", **how), trainer("slim", **how)
     expected = losses(plain)
@@ -94,7 +94,7 @@ def test_compiled_steps_are_those_of_plain_ones(trainer):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_no_step_waits(name, trainer):
+def test_no_step_waits_for_the_gpu(name, trainer):
     """Views, forward, backward, optimizer and EMA of steps between those that are logged."""
     training = trainer(name, device=DEVICE)
     losses(training, 4)
@@ -140,7 +140,7 @@ def stop_and_continue(folder: Path) -> None:
         assert all(torch.equal(first[key], second[key]) for key in first), name
 
 
-def test_a_run_that_is_stopped_goes_on_with_the_same_bits_if_wanted(tmp_path):
+def test_a_deterministic_run_resumes_to_the_same_bits(tmp_path):
     script = f"import test_gpu, pathlib; test_gpu.stop_and_continue(pathlib.Path({str(tmp_path)!r}))"
     assert_succeeds([sys.executable, "-c", script], SKELBENCH_DETERMINISTIC="1")
 
@@ -163,7 +163,7 @@ def assert_succeeds(command, **env):
 
 
 @pytest.mark.parametrize("name", get_host().names("protocols"))
-def test_a_protocol_finds_what_it_finds_on_a_cpu(name, host):
+def test_a_protocol_gives_the_results_of_a_cpu(name, host):
     subject = ProtocolSubject(host, host.get("protocols", name), {})
     if subject.on_encoder:
         pytest.skip("it reads clips: see the whole run")
@@ -172,7 +172,7 @@ def test_a_protocol_finds_what_it_finds_on_a_cpu(name, host):
     assert cpu.metrics["accuracy"] < 1 and same > 0.97, (same, cpu.metrics, gpu.metrics)
 
 
-def test_a_run_that_was_trained_there_is_evaluated_as_on_a_cpu(resolved, session):
+def test_a_run_trained_on_a_gpu_is_evaluated_as_on_a_cpu(resolved, session):
     """Its features and probes are others on the CPU."""
     made, there = resolved("slim", epochs=3), replace(session, device=DEVICE)
     run = pretrain(there, made)
@@ -186,7 +186,7 @@ def test_a_run_that_was_trained_there_is_evaluated_as_on_a_cpu(resolved, session
 
 
 @pytest.mark.parametrize("hiding", ["replace-tokens", "drop-tokens", "drop-lines"])
-def test_tokens_that_are_hidden_change_as_much_as_on_a_cpu(hiding):
+def test_hidden_tokens_have_the_effect_of_a_cpu(hiding):
     grid = Grid(frames=16, patch=4, joints=25)
     torch.manual_seed(0)
     encoder = ViT(ViTConfig(dim=16, depth=2, heads=2), NTU25, grid).eval()
@@ -202,7 +202,7 @@ def test_tokens_that_are_hidden_change_as_much_as_on_a_cpu(hiding):
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
 
 
-def test_started_by_torchrun_alone(data_root, tmp_path):
+def test_a_single_torchrun_process_works(data_root, tmp_path):
     """One process of torchrun is no group: of NCCL it shows nothing."""
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1", "-m", "skelbench"]
     tiny = ["run", "slim", "--dataset", "small", "--preset", "quick", "--budget", "steps=6", "--probe", "knn"]

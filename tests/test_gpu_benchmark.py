@@ -68,12 +68,12 @@ def test_every_section_is_written_as_it_ends(tiny, tmp_path, monkeypatch, capsys
     assert "clips/s" in capsys.readouterr().err
 
 
-def test_a_run_without_a_measured_rate_has_no_length(tiny, tmp_path):
+def test_a_run_without_a_measured_speed_has_no_duration(tiny, tmp_path):
     place = gpu.Place("cpu", "quick", tmp_path, tmp_path, time.time() + 30)
     assert "was not measured" in gpu.section("slim-run", replace(place, steps={}))["failed"]
 
 
-def test_without_a_gpu_it_says_how_to_try_it(monkeypatch, capsys):
+def test_without_a_gpu_the_benchmark_gives_advice(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr("sys.argv", ["gpu"])
     assert gpu.main() == 2

@@ -106,7 +106,7 @@ def test_every_file_is_in_a_listed_package():
     assert not strays, report(strays)
 
 
-def test_what_is_imported_exists():
+def test_imported_modules_exist():
     lost = [line_of(arrow) + ", which does not exist" for arrow in all_imports() if arrow.module not in FILES]
     assert not lost, report(lost)
 
@@ -142,7 +142,7 @@ def test_no_files_import_each_other_in_a_circle():
     assert not faults, report(sorted(faults))
 
 
-def test_plugins_are_found_by_name_alone():
+def test_plugins_are_found_only_by_name():
     """Files of plugins/ that begin with _ are no plugins: they hold what several of them share."""
 
     def plugin(module: str) -> str | None:

@@ -37,7 +37,7 @@ def test_an_offense_in_a_page_is_found_with_its_line(page, rule):
     assert any(f"{line}: {text}".startswith(rule) for line, text in page_offenses(page))
 
 
-def test_code_and_tables_of_a_page_are_no_text(tmp_path):
+def test_code_and_tables_of_a_page_are_not_checked(tmp_path):
     plain = f"# Title\n\n```text\n{LONG}\n```\n\n| 1 | 2 | 3 | 4 | 5 |\n\nA run of `x1 2 3 4 5 6` is short.\n"
     assert not list(page_offenses(plain))
     (tmp_path / "README.md").write_text(plain)

@@ -17,7 +17,7 @@ PLACES = re.compile(rb'"[^"]*(?:^|[\s"=:])/(?:home|root|tmp|work|mnt|data|Users)
 
 
 @by_folder
-def test_what_is_kept_is_whole_and_names_no_place(folder, tmp_path):
+def test_reference_records_are_complete_and_name_no_folder(folder, tmp_path):
     for pack in folder.glob("*.zip"):
         for name in unpack(pack, tmp_path):
             assert not list(problems(RunDir(tmp_path / name))), pack
@@ -26,7 +26,7 @@ def test_what_is_kept_is_whole_and_names_no_place(folder, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["small-uiprmd", "small-tuned", "h200-encoder-2"])
-def test_the_tables_are_those_of_the_records(name):
+def test_the_tables_equal_the_records(name):
     """Every kind of table; `python -m benchmarks.reference --check` compares all folders."""
     folder = FOLDER / name
     made = dict(tables(folder))
@@ -43,7 +43,7 @@ def test_every_folder_holds_packs_and_is_explained():
     assert all(folder in FOLDERS for folder in FOLDER.iterdir() if folder.is_dir())
 
 
-def test_figures_of_the_documents_are_drawn_of_records(tmp_path):
+def test_figures_in_the_documents_come_from_records(tmp_path):
     results = (DOCS / "results.md").read_text()
     for figure in FIGURES:
         file = f"{figure.replace('-', '_')}.png"

@@ -1,10 +1,11 @@
 """ActCLR: moving and static regions of a clip are augmented differently (Lin, Zhang and Liu, CVPR 2023); the second
 stage of AimCLR.
 
-Cells that differ from the mean clip are a clip's actionlet. Queries are strongly augmented, given other bone lengths
-and other clips' regions outside of the actionlet, or mixed with whole other clips; they learn the key's distribution
-over its nearest keys in the queue. Facts: LanglandsLin/ActCLR, net/actclr.py, net/st_gcn.py, feeder/tools.py,
-processor/pretrain_actclr.py. B clips, R rows (bodies), N cells, D channels, E width of an embedding, n keys.
+The actionlet of a clip is the set of cells that differ from the mean clip. There are three queries: strongly augmented
+outside of the actionlet; with other bone lengths and regions of other clips outside of it; mixed with whole other
+clips. Each query learns the key's distribution over the nearest keys in the queue. Facts: LanglandsLin/ActCLR,
+net/actclr.py, net/st_gcn.py, feeder/tools.py, processor/pretrain_actclr.py. B clips, R rows (bodies), N cells, D
+channels, E width of an embedding, n keys.
 """
 
 import torch
@@ -29,31 +30,38 @@ SHARES = (0.24, 0.4), (0.08, 0.24)
 """Range of region lengths, as fractions of 50 frames: 12 to 20, and 4 to 12 for regions around actionlets late in
 the schedule."""
 FEWEST = 8
-"""Smallest number of neighbors in the target distribution, if there are as many keys: one key is no distribution."""
+"""Smallest number of neighbors in the target distribution, if the queue has as many keys: a distribution needs several.
+"""
 
 
 class ActCLRConfig(ExtremeContrastConfig):
     """Defaults follow the authors' code."""
 
     queue: int = Field(65536, ge=1, description="keys in the queue")
-    first: float = Field(0.0, ge=0, lt=1, description="part of the schedule with AimCLR's objective, the first stage")
-    mining_from: float = Field(0.5, ge=0, le=1, description="part of the first stage without positives among the keys")
-    teacher_temperature: float = Field(0.04, gt=0, description="of the key's distribution over keys")
-    student_temperature: float = Field(0.1, gt=0, description="of the query's")
+    first: float = Field(
+        0.0, ge=0, lt=1, description="fraction of the schedule with AimCLR's objective, the first stage"
+    )
+    mining_from: float = Field(
+        0.5, ge=0, le=1, description="fraction of the first stage without positives among the keys"
+    )
+    teacher_temperature: float = Field(0.04, gt=0, description="temperature of the key's distribution over keys")
+    student_temperature: float = Field(0.1, gt=0, description="temperature of the query's distribution")
     nearest: float = Field(
         0.125,
         gt=0,
         le=1,
-        description="nearest keys that are taught, as a fraction of the queue, 8 at least: 8192 of 65536",
+        description="nearest keys whose distribution is learned, as a fraction of the queue, at least 8: 8192 of 65536",
     )
     duplicate: float = Field(0.95, description="similarity from which a key in the queue does not count as a neighbor")
-    squared: bool = Field(True, description="a query's similarities are squared, as in the code")
+    squared: bool = Field(True, description="square the similarities of a query, as in the code")
     steepness: float = Field(
-        1 / (128 * 1e-8), gt=0, description="of the gradients that make an actionlet: 1e8 for the mean over 128 clips"
+        1 / (128 * 1e-8),
+        gt=0,
+        description="factor of the gradients that define an actionlet: 1e8 for the mean over 128 clips",
     )
-    rounded: bool = Field(False, description="actionlets out of rounding errors, as the code of December 2024 has them")
-    transferred: bool = Field(False, description="mix joints that have other bone lengths already, as the code does")
-    batch_region: bool = Field(False, description="one mix for all clips of a batch, as the code draws it")
+    rounded: bool = Field(False, description="actionlets from rounding errors, a bug of the code of December 2024")
+    transferred: bool = Field(False, description="mix joints after their bone lengths were changed, as in the code")
+    batch_region: bool = Field(False, description="one mix for all clips of a batch, as in the code")
 
     def weakened(self, grid, chance, *more, noise=0.01):
         """Return a normal view with each of AimCLR's strong augmentations, and ``more``, at ``chance`` times its
@@ -63,8 +71,8 @@ class ActCLRConfig(ExtremeContrastConfig):
 
 
 class ActCLR(ExtremeContrast):
-    """Three queries outside of, around and across actionlets; each learns the distribution of one key over its
-    neighbors."""
+    """Three queries that are changed outside of, around and across actionlets; each learns a key's distribution over
+    its neighbors."""
 
     Config = ActCLRConfig
     whole_batch = "clips are mixed with others of their batch, and compared with its mean"
@@ -100,7 +108,7 @@ class ActCLR(ExtremeContrast):
         around = mix(
             moved, partners(moved, step, 2), topology, step, (1, 2) if late else (2, 3), SHARES[late], alike, op=2
         ).view
-        # The code gives joints other bone lengths in place, bones and motion in a copy.
+        # The code changes bone lengths of joints in place, and of bones and motion in a copy.
         transferred = config.transferred and positive.stream == "joint"
         across_of, partner_B = moved if transferred else positive, partners(positive, step, 3)
         across = mix(across_of, partner_B, topology, step, (2, 3), SHARES[0], alike, op=3)
@@ -117,7 +125,7 @@ class ActCLR(ExtremeContrast):
         return {"loss": sum(losses.values()), **figures}
 
     def teach(self, key, step):
-        """Unit vectors: [1, E] of the mean clip; [B, E], half of each clip, half of its actionlet; [n, E]."""
+        """Unit vectors: of the mean clip [1, E]; keys [B, E], means of clip and actionlet; queue [n, E]."""
         mean, share_M = mean_clip(key)
         anchor_MD = self.clip_features(self.key_encoder(mean), mean)
         anchor_1E = F.normalize(self.key_head(share_M @ anchor_MD)[None].float(), dim=1)
@@ -143,7 +151,7 @@ class ActCLR(ExtremeContrast):
         )
 
     def taught(self, view, key_BE, keys_nE, step):
-        """Divergence of a query's distribution from the key's, over the keys nearest to this key."""
+        """Divergence of a query's distribution from the key's, over the keys of the queue nearest to this key."""
         config, query_BE = self.config, self.queries(view)
         near_Bn = cosines(key_BE, keys_nE)
         near_Bn = near_Bn.masked_fill(near_Bn > config.duplicate, -1.0)
@@ -177,11 +185,11 @@ def skelbench_methods():
             "Recognition, CVPR 2023",
             requires=("cells",),
             stage=Stage(after=("aimclr",), alone={"method.first": 0.5}),
-            readings="as aimclr; without --init-from half of the schedule is AimCLR's objective; actionlets as the "
-            "code had them up to 2024, keys mixed by clip as in the later one; augmentations that grow rarer are drawn "
-            "for every clip, not once per epoch; mixes too (--native: once per batch); the key encoder continues as "
-            "AimCLR left it (the code copies the query's); a bone shrinks by its own factor for every body; an "
-            "empty body slot has no noise (--native: the code's has)",
+            readings="as aimclr; without --init-from half of the schedule is AimCLR's objective; actionlets as in the "
+            "code until 2024, keys mixed per clip as in the later code; augmentations with falling probability are "
+            "drawn for every clip, not once per epoch, and so are mixes (--native: once per batch); the key encoder "
+            "keeps AimCLR's weights (the code copies the query encoder); bones shrink by a different factor for each "
+            "body; an empty body slot has no noise (--native: it has, as in the code)",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE
             | {

@@ -29,8 +29,8 @@ def actionlet(embed, tokens_RND, anchor_1E, topology: Topology, steepness: float
     (Grad-CAM of 1 - cosine; the gradient of a row averaged over its cells, times the features, averaged over channels),
     times ``steepness``, averaged over the joints of a body part, cut off at 1.
 
-    ``embed(tokens_RND)`` -> [B, E] of the clips. ``released``: each number of an embedding is divided by its own size,
-    so that nothing but rounding is left of the gradient.
+    ``embed(tokens_RND)`` -> [B, E] of the clips. ``released``: each number of an embedding is divided by its own
+    absolute value, as in the released code, so the gradient is only rounding noise.
     """
     with torch.enable_grad():
         leaf_RND = tokens_RND.detach().float().requires_grad_()
@@ -43,7 +43,7 @@ def actionlet(embed, tokens_RND, anchor_1E, topology: Topology, steepness: float
         (pull_RND,) = torch.autograd.grad((1 - alike_B).sum(), leaf_RND)
     map_RPJ = F.relu((pull_RND.mean(1, keepdim=True) * leaf_RND.detach()).mean(2)) * steepness
     map_RPJ = map_RPJ.unflatten(1, (-1, topology.num_joints))
-    part_JJ = torch.zeros(topology.num_joints, topology.num_joints)  # what each joint's value is the mean of
+    part_JJ = torch.zeros(topology.num_joints, topology.num_joints)  # means over parts
     for joints in topology.parts.values():
         part_JJ[torch.tensor(joints)[:, None], torch.tensor(joints)] = 1 / len(joints)
     return (map_RPJ @ send(part_JJ, map_RPJ.device)).clamp(max=1)

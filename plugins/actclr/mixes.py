@@ -22,8 +22,9 @@ def partners(view: View, step, op: int) -> Tensor:
 
 
 def bone_transfer(view: View, partner_B: Tensor, topology) -> View:
-    """Each bone of a body gets, frame by frame, the length of its counterpart's, and keeps its direction; of motion,
-    mean over joints and deviation over time take the place of lengths. Bodies without a counterpart stay as they are.
+    """Each bone of a body keeps its direction and gets, frame by frame, the length of the same bone of the counterpart.
+    For motion, mean over joints and deviation over time are exchanged instead. Bodies without a counterpart are
+    unchanged.
     """
     other_R, x_RTJC = counterparts(view, partner_B), view.x_RTJC
     if view.stream == "motion":
@@ -43,7 +44,7 @@ def bone_transfer(view: View, partner_B: Tensor, topology) -> View:
 
 
 def theirs(x_R: Tensor, other_R: Tensor) -> Tensor:
-    """Rows ``other_R`` (:func:`counterparts`) of ``x_R`` of all processes; any for -1."""
+    """Rows ``other_R`` (:func:`counterparts`) of ``x_R`` of all processes; an arbitrary row for -1."""
     return distributed.gather(x_R)[other_R]
 
 
@@ -66,7 +67,8 @@ def _paths(bones) -> Tensor:
 def mix(view: View, partner_B: Tensor, topology, step, parts, shares, alike: bool, op: int) -> Mixed:
     """Half of the clips get a region of their partner's (``parts`` body parts, ``shares`` of the frames), a quarter get
     the beginning of their partner there, twice as fast, a quarter become a weighted mean of both. With ``alike`` all
-    clips of a batch have one draw, as in the code."""
+    clips of a batch share one draw, as in the code.
+    """
     frames = stretches(view.x_RTJC.shape[1], shares)
     return region_swap(
         view, partner_B, topology, step.uniform, parts, frames, alike=alike, op=8 * op, fast=0.25, whole=0.25

@@ -28,13 +28,13 @@ class AMRConfig(MaskedAutoencoderConfig):
     query_frames: int = Field(
         24,
         ge=1,
-        description="frames of a joint per query: r = 6 of 30 tokens; a grid that they do not divide takes the longest "
-        "shorter stretch that does, 3 of 15 tokens, 2 of 8 (our assumption: frames, not tokens, stay as published)",
+        description="frames of a joint per query: r = 6 of 30 tokens; on a grid that is not divisible, the longest "
+        "shorter stretch: 3 of 15 tokens, 2 of 8 (our assumption: frames, not tokens, stay as published)",
     )
     memory_positions: bool = Field(
         True,
-        description="learned positions added to the visible tokens that queries attend to (our assumption: rotary "
-        "encoders leave no absolute time in them)",
+        description="add learned positions to the visible tokens that queries attend to (our assumption: rotary "
+        "encoders keep no absolute time)",
     )
     target: Literal["token", "raw"] = Field(
         "token", description="coordinates standardized per token, or in meters (our assumption: as in MAMP's code)"

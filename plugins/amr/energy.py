@@ -30,7 +30,7 @@ def energy_weights(
     mean_over: Literal["body", "joint"] = "body",
     eps: float = 1e-6,
 ) -> Tensor:
-    """float32 [R, T, J] in (0, 1]: 1 / (1 + k m / (e + eps)) of the window a frame lies in, fused over ``windows``.
+    """float32 [R, T, J] in (0, 1]: 1 / (1 + k m / (e + eps)) of the window of the frame, averaged over ``windows``.
 
     e is the window's energy and m the mean energy over the windows of the whole body, or of the joint alone. A body
     that never moves has weight 1 everywhere.

@@ -1,4 +1,4 @@
-"""``plot confusion``: which classes are taken for which, a matrix per setting."""
+"""``plot confusion``: which classes are confused, one matrix per setting."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _panel(inputs: TableInputs, group: DataFrame) -> Panel:
 def _draw(axes: Axes, panel: Panel, font: float) -> AxesImage:
     count = len(panel.names)
     image = axes.imshow(panel.share_KK, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest")
-    axes.set_facecolor(GUIDE)  # shows through where a class has no test clip
+    axes.set_facecolor(GUIDE)  # background of classes without test clips
     add_heading(axes, panel.title, panel.note)
     names = [f"{name}  {label}" for label, name in enumerate(panel.names)]
     axes.set_yticks(range(count), names, fontsize=font, **PLAIN)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 COLUMNS = 2
 BINS = np.linspace(0, 1, 51)
-ASK = "this figure is of a method that masks views; name one: skelbench plot coverage --method NAME"
+ASK = "this figure shows a method that masks views; name one: skelbench plot coverage --method NAME"
 CAPTION = (
-    "Share of a view's tokens that a mask hides, over {masks:,} masks drawn with seed {seed}; views that were left "
-    "unmasked by chance are not among them. Shaded: the target ratios that masks are drawn with."
+    "Fraction of a view's tokens that a mask covers, over {masks:,} masks drawn with seed {seed}; views that the draw "
+    "left unmasked are not included. Shaded: the target ratios that masks are drawn with."
 )
 
 
@@ -48,7 +48,7 @@ class Coverage(Spec):
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "histogram of the fraction of tokens that a method's masks hide (--method NAME)"
+    summary = "histogram of the fraction of tokens that a method's masks cover (--method NAME)"
     return [FigureSpec(name="coverage", target=":draw", config=":Coverage", summary=summary, needs_runs=False)]
 
 
@@ -63,7 +63,7 @@ class Kind(NamedTuple):
     grid: str
     """``8x25``."""
     share_R: np.ndarray
-    """Fraction of tokens hidden by each mask, of the views that were masked."""
+    """Fraction of tokens that each mask covers, in masked views."""
 
 
 @styled
@@ -82,8 +82,8 @@ def draw(inputs: TableInputs) -> Figure:
     kinds = list(_kinds(inputs, settings))
     if not kinds:
         raise SkelbenchError(
-            f"method {settings.method} has no masked views: it hides nothing, or tokens within its step; name "
-            "another one by --method NAME"
+            f"method {settings.method} has no masked views: it masks nothing, or masks tokens within its training "
+            "step; name another one by --method NAME"
         )
     caption = [CAPTION.format(masks=settings.masks, seed=settings.seed)]
     # A paper's masks apply to whole views, the first that a method declares.
@@ -157,4 +157,4 @@ def _panel(axes: Axes, kind: Kind) -> None:
         axes.axvline(float(kind.share_R.mean()), color=INK, linewidth=1.4, zorder=4, label="mean")
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
-    axes.set_xlabel("Tokens hidden, %")
+    axes.set_xlabel("Masked tokens, %")

@@ -1,4 +1,4 @@
-"""``plot gallery``: what masks, augmentations and whole views of methods make of one clip, frame by frame."""
+"""``plot gallery``: one clip after each mask and augmentation of a method, and in its whole views, frame by frame."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from skelbench.pipeline.resolve import Resolved
     from skelbench.reporting.inputs import TableInputs
 
-ASK = "this figure is of a method's views; name one, or two to compare: skelbench plot gallery --method NAME,NAME"
+ASK = "this figure shows a method's views; name one, or two to compare: skelbench plot gallery --method NAME,NAME"
 MOST = 40
 """Rows of one figure."""
 CAPTION = (
-    "Columns: evenly spaced frames of each row, from its first to its last. Hollow, gray: masked joints. Rows named "
-    "alone: one mask or augmentation on the whole clip, with probability 1. Views are drawn as at training step {step} "
+    "Columns: evenly spaced frames of each row, from its first to its last. Hollow, gray: masked joints. Rows with one "
+    "name: one mask or augmentation on the whole clip, with probability 1. Views are drawn as at training step {step} "
     "with seed {seed}. Masks that a method draws within its training step are not shown."
 )
 
@@ -48,7 +48,7 @@ class Gallery(Spec):
     show: Literal["parts,views", "parts", "views"] = "parts,views"
     """``parts``: every mask and augmentation alone; ``views``: the views of the method."""
     step: int = Field(0, ge=0)
-    """Training step; another step, other draws."""
+    """Training step, which seeds the random draws."""
     seed: int = Field(0, ge=0)
     """Seed of the draws."""
 
@@ -104,11 +104,11 @@ def _scene(inputs: TableInputs, settings: Gallery, method: str) -> Scene:
     parts = _parts(resolved) if "parts" in settings.show else None
     if parts is not None and parts.views:
         scene = view_scene(resolved.store, clip, parts, settings.step)
-        # The frames of a part are the whole clip: only the note on its mask says more.
+        # A part shows the whole clip, so only its mask needs a note.
         panels += [replace(panel, note=panel.note.partition("\n")[2]) for panel in scene.panels[1:]]
     run_scene = view_scene(resolved.store, clip, resolved.spec, settings.step)
     if "views" in settings.show:
-        # The first of several views of one kind.
+        # Of several views of one kind, only the first is shown.
         panels += [panel for panel in run_scene.panels[1:] if " (" not in panel.title or " (1 of " in panel.title]
     return replace(run_scene, panels=(run_scene.panels[0], *panels))
 

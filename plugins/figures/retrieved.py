@@ -1,4 +1,4 @@
-"""``plot retrieval``: test clips and the training clips that an encoder finds most like them."""
+"""``plot retrieval``: test clips and the training clips that an encoder finds most similar."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Retrieval(Spec):
     """Settings of the figure."""
 
     queries: int = Field(6, ge=1, le=12)
-    """Test clips that ask; if possible, half of them have a nearest neighbor of another class."""
+    """Number of queries (test clips); if possible, half of them have a nearest neighbor of another class."""
     neighbors: int = Field(5, ge=1, le=8)
-    """Training clips that answer, the most similar first."""
+    """Number of neighbors (training clips), the most similar first."""
     poses: int = Field(3, ge=1, le=5)
     """Frames of each clip."""
     seed: int = Field(0, ge=0)
@@ -105,7 +105,7 @@ def nearest(features: Features, count: int) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def chosen_queries(right_n: np.ndarray, count: int, seed: int) -> list[int]:
-    """Places of ``count`` test clips: half of them right, the others wrong; more of one kind if the other is rare."""
+    """Places of ``count`` test clips: half of them classified correctly; more of one kind if the other is rare."""
     rng = np.random.default_rng(seed)
     right, wrong = (rng.permutation(np.flatnonzero(side)).tolist() for side in (right_n, ~right_n))
     chosen = right[: count - min(count // 2, len(wrong))]

@@ -78,7 +78,7 @@ def draw(inputs: TableInputs) -> Figure:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
     looks = {label: _look(inputs.host, label) for _, kinds in blocks for lines in kinds.values() for label in lines}
     headings: list[tuple[str, str] | None] = []
-    for heading, kinds in blocks:  # a block begins a row of its own
+    for heading, kinds in blocks:  # each block begins a new row
         headings += [heading, *[("", "")] * (len(kinds) - 1), *[None] * (-len(kinds) % COLUMNS)]
     figure, grid = panel_grid(headings, COLUMNS)
     every = iter(grid)

@@ -1,9 +1,9 @@
 """GFP: general feature prediction with a compact decoder and learned targets (Sun et al., ICCV 2025).
 
 The encoder sees the tokens that motion-aware masking leaves visible. A decoder averages the filled grid over longer
-and longer windows of time and predicts few features: of each joint over 5, 10 and 30 tokens of 30, and of the whole
-clip. Small networks compute the targets from the motion of the unmasked clip; they are trained together with the
-encoder, and VICReg's variance and covariance terms prevent collapse. No code is published; where the paper is not
+and longer windows of time and predicts few features: of each joint over windows of 5, 10 and 30 of 30 tokens, and of
+the whole clip. Small networks compute the targets from the motion of the unmasked clip; they are trained together with
+the encoder, and VICReg's variance and covariance terms prevent collapse. No code is published; where the paper is not
 specific, the code says *our assumption*. R bodies, T frames, J joints, M outputs per body, E width of a target, n =
 rows times outputs.
 """

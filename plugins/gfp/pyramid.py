@@ -1,4 +1,5 @@
-"""GFP's compact decoder and target generator: few outputs, each for a joint over a window of time, or for everything.
+"""GFP's compact decoder and target generator: few outputs, each for a joint over a window of time, or for the whole
+clip.
 
 Shapes: R rows (bodies), T frames, P temporal tokens, J joints, K visible tokens, D decoder width, E width of the
 outputs, W windows of a level, M_l = W * J outputs of a local level (1 of the global one).
@@ -80,10 +81,10 @@ class PyramidDecoder(FilledGrid):
 
 
 class TargetGenerator(nn.Module):
-    """One three-layer MLP per level on the motion of an unmasked body: what :class:`PyramidDecoder` is to predict.
+    """One three-layer MLP per level on the motion of an unmasked body: the targets of :class:`PyramidDecoder`.
 
     A local level reads the motion of one joint over one window, the global one the motion of the whole body.
-    Windows are of frames, so they do not depend on how frames are cut into tokens.
+    Windows consist of frames, so they do not depend on the token grid.
     """
 
     def __init__(self, counts: Sequence[int], grid: Grid, hidden: int, hidden_global: int, out_dim: int) -> None:

@@ -33,7 +33,7 @@ def spread(z_nD: Tensor, gamma: float = 1.0, eps: float = 1e-4) -> Spread:
     z_nD = z_nD.to(torch.promote_types(z_nD.dtype, torch.float32))
     with no_autocast(z_nD):
         count = all_reduce_sum(z_nD.new_full((), z_nD.shape[0]))
-        # The sum of products is least at the mean, so no gradient passes through the mean.
+        # The mean minimizes the sum of products, so it needs no gradient.
         apart_nD = z_nD - all_reduce_sum(z_nD.detach().sum(0)) / count
         covariance_DD = global_sum(apart_nD.T @ apart_nD) / (count - 1).clamp_min(1.0)
         variance_D = covariance_DD.diagonal()

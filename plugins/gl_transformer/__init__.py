@@ -1,11 +1,10 @@
 """GL-Transformer: predict the direction and length of every joint's displacement over a few frames (Kim et al., ECCV
 2022).
 
-Nothing is masked. For each frame and joint two classes are predicted per interval: the signs of the displacement
-from an earlier frame, and its length in centimeters; for joints relative to the joint between the shoulders (local),
-and for that joint itself (global). Facts: Boeun-Kim/GL-Transformer, learn_PTmodel.py, model/pretrain.py, feeder/. X
-sequences (clips, or bodies), M bodies of one, T frames, J joints, S = J * M joints of a frame, joint by joint, I
-intervals.
+Nothing is masked. For each frame and joint two classes are predicted per interval: the signs of the displacement from
+an earlier frame, and its length in centimeters; for joints relative to the joint between the shoulders (local), and for
+that joint itself (global). Facts: Boeun-Kim/GL-Transformer, learn_PTmodel.py, model/pretrain.py, feeder/. X sequences
+(clips, or bodies), M bodies of one, T frames, J joints, S = J * M joints of a frame, joint by joint, I intervals.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -31,7 +30,7 @@ NAMES = ("direction", "length", "global_direction", "global_length")
 
 
 class LocalShear(Shear):
-    """Shear all joints but the one between the shoulders, which shows a body's path in the room.
+    """Shear all joints except the one between the shoulders, which carries the path of the body in the room.
 
     >>> LocalShear(amplitude=0.3)
     LocalShear(p=1.0, amplitude=0.3)
@@ -45,26 +44,32 @@ class LocalShear(Shear):
 
 
 class GLTransformerConfig(Config):
-    """Defaults follow the authors' code, but for ``resize`` and ``relative``."""
+    """Defaults follow the authors' code, except ``resize`` and ``relative``."""
 
     intervals: tuple[Annotated[int, Field(ge=1, json_schema_extra={"unit": "frames"})], ...] = Field(
-        (1, 5, 10), min_length=1, description="how many frames ago; from the first frame where there are not as many"
+        (1, 5, 10),
+        min_length=1,
+        description="frames between the two positions; from the first frame if there are fewer",
     )
     length: float = Field(
-        0.01, gt=0, description="step from one class of length to the next", json_schema_extra={"unit": "m"}
+        0.01, gt=0, description="width of a class of displacement lengths", json_schema_extra={"unit": "m"}
     )
-    length_weight: float = Field(1.0, ge=0, description="weight of lengths; directions have 1")
+    length_weight: float = Field(1.0, ge=0, description="weight of the length loss; directions have 1")
     global_weight: float = Field(0.05, ge=0, description="weight of the global term; the local one has 1")
     global_term: Literal["first-interval", "all-intervals"] = Field(
-        "first-interval", description="intervals it covers; in the code the other intervals count as local, unweighted"
+        "first-interval",
+        description="intervals of the global term; in the code other intervals count as local, unweighted",
     )
     relative: bool = Field(
-        True, description="joints move about the one between the shoulders; false: clips are aligned so (native)"
+        True,
+        description="subtract the joint between the shoulders from the others; false: clips are aligned in this way "
+        "already (native)",
     )
     shear: float = Field(0.3, ge=0, description="amplitude of the shear")
-    pace: float = Field(0.1, ge=0, lt=1, description="how much slower or faster a clip is played, at most")
+    pace: float = Field(0.1, ge=0, lt=1, description="largest relative change of a clip's speed")
     resize: Literal["ends", "half-pixel", "pad"] = Field(
-        "ends", description="how a clip becomes T frames; pad: at its own pace, zeros at its end, left out of the loss"
+        "ends",
+        description="resampling of a clip to T frames; pad: original speed, zeros at its end that the loss ignores",
     )
 
 
@@ -122,9 +127,9 @@ class GLTransformer(Method):
 
     def _cross_entropy(self, logits, target_XTS):
         """Logits [X, T, S] of one head for all tokens, in float32."""
-        if self.by_frame:  # a token says it of all joints of a frame
+        if self.by_frame:  # a token predicts all joints of a frame
             logits_XTSc = logits.unflatten(2, (self.places, -1))
-        else:  # of all frames of its patch
+        else:  # a token predicts all frames of its patch
             logits_RPJpc = logits.unflatten(2, (self.places, -1)).unflatten(1, (-1, self.context.grid.joints))
             logits_XTSc = logits_RPJpc.transpose(2, 3).flatten(1, 2)
         loss = F.cross_entropy(logits_XTSc.flatten(0, 2).float(), target_XTS.flatten(), reduction="none")
@@ -140,21 +145,21 @@ class GLTransformerLinear(NativeLinear):
     linear_eval_protocol.py).
 
     A linear layer on the mean over real frames, Adam at one rate. Training clips are played slower or faster in every
-    epoch, so that the encoder runs 121 times over them. Its own dropout stays on meanwhile (``noisy``), as the code has
-    it: ``model.train()`` in every epoch, whose numbers its paper prints. Weights begin with the spread that PyTorch
-    gives 2400 features. Metrics: :class:`~skelbench_plugins._native.NativeLinear`; the code prints the best of the
-    epochs after the 60th.
+    epoch, so that the encoder runs 121 times over them. The encoder's dropout stays on (``noisy``): the code calls
+    ``model.train()`` in every epoch, and the paper has these numbers. Weights begin with the spread that PyTorch gives
+    2400 features. Metrics: :class:`~skelbench_plugins._native.NativeLinear`; the code prints the best of the epochs
+    after the 60th.
     """
 
     normalizes: ClassVar[bool] = False
     weight_std: ClassVar[float] = (3 * 2400) ** -0.5
     drops_incomplete: ClassVar[bool] = True
 
-    lr: float = Field(0.003, gt=0, description="throughout, not scaled by the batch size")
-    batch_size: int = Field(1024, ge=2, description="clips per step, an incomplete last batch is left out")
+    lr: float = Field(0.003, gt=0, description="constant learning rate, not scaled by the batch size")
+    batch_size: int = Field(1024, ge=2, description="clips per step, an incomplete last batch is skipped")
     epochs: int = Field(120, ge=1, description="passes of the encoder over the training clips: the cost")
-    pace: float = Field(0.1, ge=0, lt=1, description="how much slower or faster a training clip is played, at most")
-    noisy: bool = Field(True, description="the frozen encoder's dropout is on in training passes; a bug of the code")
+    pace: float = Field(0.1, ge=0, lt=1, description="largest relative change of a training clip's speed")
+    noisy: bool = Field(True, description="keep the frozen encoder's dropout on in training passes: a bug of the code")
 
     def rate(self, epoch):
         """The same throughout."""
@@ -196,10 +201,10 @@ def skelbench_methods():
             summary="predict direction and size of joint displacement, local and global; no masking",
             citation="Kim et al., Global-local Motion Transformer for Unsupervised Skeleton-based Action Learning, "
             "ECCV 2022 (arXiv 2207.06101)",
-            readings="a body's missing frames are zeros, its path begins where it first is; clips longer than the grid "
-            "are played at their pace before they are cut; shared: a token predicts for each frame of its patch, of "
-            "its own joint and body, whole clips at another pace are crops of 90 to 100 %, joints are taken relative "
-            "to the one between the shoulders in the targets alone, and the shear is of all joints",
+            readings="missing frames of a body are zeros, and its path begins at its first position; clips longer than "
+            "the grid are changed in speed before they are cut; shared: a token predicts each frame of its patch for "
+            "its own joint and body; crops of 90 to 100 % replace whole clips at another speed; only the targets have "
+            "joints relative to the joint between the shoulders; all joints are sheared",
             recipe={
                 "schedule": "exponential",
                 "schedule.parts": 120,

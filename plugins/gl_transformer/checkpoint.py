@@ -21,7 +21,7 @@ _LEFT_OUT = ("pred_token_emb", "linear.")
 def imported(state, options):
     """The encoder of a checkpoint of the authors' code, with or without their classifier; heads are not in it."""
     state = {name.removeprefix("transformer."): x for name, x in state.items()}
-    tables = "tm_pos_encoder.pe", "sp_pos_encoder.pe"  # sines of an ablation
+    tables = "tm_pos_encoder.pe", "sp_pos_encoder.pe"  # sine tables of an ablation
     state = {name: x for name, x in state.items() if not name.endswith(tables)}
     form = "1 x T x 2 J x D"
     positions = tensor_of(state, "encoder_blocks.0.positional_emb", form, lambda s: len(s) == 4 and s[2] % 25 == 0)

@@ -21,7 +21,7 @@ def displacement_classes(x_XMTJC, later_XM, interval, length):
     """Return direction (sx + 3 sy + 9 sz; 0 backwards, 1 none, 2 forwards) and length of the displacement to each
     joint's position ``interval`` frames earlier, or in the first frame: int64 [X, T, S] each.
 
-    Bodies that are not in the first frame have their own class of length, except a clip's first body (``later_XM``).
+    Bodies that appear after the first frame (``later_XM``) have their own class of length, except a clip's first body.
     """
     frame_T = torch.arange(x_XMTJC.shape[2], device=x_XMTJC.device)
     back_XMTJC = x_XMTJC[:, :, (frame_T - interval).clamp(min=0)] - x_XMTJC

@@ -1,7 +1,7 @@
-"""HaLP: positives that no clip has, hallucinated between a key and prototypes of the queue (Shah et al., CVPR 2023).
+"""HaLP: artificial positives, hallucinated between a key and prototypes of the queue (Shah et al., CVPR 2023).
 
-Momentum contrast of a clip's two views. Besides, the query is drawn to points on the way from its key to prototypes of
-the newest keys, as long as the key's own prototype stays the nearest. Facts: anshulbshah/HaLP @ae460b4,
+Momentum contrast of a clip's two views. The query is also attracted to points between its key and prototypes of the
+newest keys, if the key's own prototype is the nearest to the point. Facts: anshulbshah/HaLP @ae460b4,
 moco/builder_single_modality_halp.py. B clips, G points of each, E width of the embedding, K prototypes.
 """
 
@@ -25,16 +25,19 @@ class HaLPConfig(DistortedContrastConfig):
     """Defaults follow the authors' scripts for NTU RGB+D."""
 
     first: float = Field(
-        0.0, ge=0, lt=1, description="fraction of the schedule that is momentum contrast alone; 0 after a run of moco"
+        0.0, ge=0, lt=1, description="fraction of the schedule with only momentum contrast; 0 after a run of moco"
     )
-    weight: float = Field(2.0, gt=0, description="of the hallucinated positives; 1 on PKU-MMD II")
+    weight: float = Field(2.0, gt=0, description="weight of the hallucinated positives; 1 on PKU-MMD II")
     positives: int = Field(100, ge=1, description="points drawn for each key")
     reach: float = Field(
-        0.8, ge=0, le=1, description="points lie this fraction of the way, or less, short of where prototypes change"
+        0.8,
+        ge=0,
+        le=1,
+        description="largest distance of points from the border between prototypes, as a fraction of the way",
     )
     clusters: int = Field(20, ge=2, description="prototypes")
-    newest: int = Field(256, ge=2, description="newest keys that prototypes are made of")
-    every: int = Field(10, ge=1, description="steps from prototypes to the next ones")
+    newest: int = Field(256, ge=2, description="number of newest keys that are clustered into prototypes")
+    every: int = Field(10, ge=1, description="steps between updates of the prototypes")
 
     @model_validator(mode="after")
     def _enough_keys(self):
@@ -51,7 +54,7 @@ class HaLP(RecurrentContrast):
 
     Config = HaLPConfig
     whole_batch = "hallucinated positives are averaged over the whole batch"
-    queue_fills = 3  # the first positive is hallucinated after two
+    queue_fills = 3  # the first positive is hallucinated after the queue was filled twice
     prototype_KE: Tensor
 
     def __init__(self, config, context):
@@ -98,7 +101,7 @@ def skelbench_methods():
             "Actions, CVPR 2023 (arXiv 2304.00387)",
             readings="as moco; k-means: 50 iterations in place of a tolerance, prototypes without keys stay; with "
             "--init-from the queue and the optimizer's momentum start from zero; without it the first 200 / 451 of the "
-            "schedule are momentum contrast alone; the script's reach on PKU-MMD is one its code cannot read",
+            "schedule have momentum contrast only; the code cannot read its script's reach for PKU-MMD",
             recipe=LONG_CONTRAST_RECIPE | {"schedule.milestones": (151 / 251,)},
             native=LONG_CONTRAST_NATIVE | {"train.epochs": 251},
             space=RATES_SPACE | {"method.temperature": Log(0.03, 0.3), "method.weight": Log(0.25, 8.0)},

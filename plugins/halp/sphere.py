@@ -1,4 +1,4 @@
-"""Prototypes of unit vectors, and points on the way from one vector to a prototype that is not its own.
+"""Prototypes of unit vectors, and points between a vector and a prototype that is not its nearest.
 
 Facts: anshulbshah/HaLP, moco/generator.py; Riemannian k-means as in geomstats, which it calls. n vectors, B vectors
 with G points each, E their width, K prototypes.
@@ -24,8 +24,8 @@ TINY = 1e-8
 def prototypes(x_nE: Tensor, u_K: Tensor) -> Tensor:
     """float32 [K, E]: k-means of unit vectors by angles, with as many clusters as there are uniform draws, in float64.
 
-    In each iteration vectors go to their nearest prototype, and it takes one step towards the mean of its vectors along
-    great circles: the Frechet mean, once vectors stay where they are. One that has no vectors stays.
+    In each iteration vectors go to their nearest prototype, and each prototype takes one step along a great circle
+    towards the mean of its vectors. It converges to the Frechet mean. A prototype without vectors does not move.
     """
     with no_autocast(x_nE):
         x_nE = x_nE.double()
@@ -42,8 +42,8 @@ def prototypes(x_nE: Tensor, u_K: Tensor) -> Tensor:
 
 
 def spread_out(x_nE: Tensor, u_K: Tensor) -> Tensor:
-    """[K, E]: the first prototypes, as k-means++ draws them from the vectors, here by their angle to the nearest one
-    that has been drawn, not by its square."""
+    """[K, E]: initial prototypes, drawn from the vectors as in k-means++, but by the angle to the nearest drawn
+    prototype instead of its square."""
     drawn = [x_nE.index_select(0, pick(u_K[:1], len(x_nE)))]
     apart_n = x_nE.new_full((len(x_nE),), math.inf)
     for u_1 in u_K[1:].split(1):
@@ -66,17 +66,18 @@ class Points:
     """float32, 1 where the prototype nearest to the vector is the nearest to the point too, else 0."""
 
     def cosines(self, query_BE: Tensor, key_BE: Tensor, prototype_KE: Tensor) -> Tensor:
-        """float32 [B, G]: with a query for each of the vectors that the points were made of; gradient to queries."""
+        """float32 [B, G]: cosines of points and queries, one query per vector of the points; gradient reaches the
+        queries."""
         own_B1 = (query_BE.float() * key_BE.float()).sum(1, keepdim=True)
         return self.of_own_BG * own_B1 + self.of_other_BG * cosines(query_BE, prototype_KE).gather(1, self.other_BG)
 
 
 @torch.no_grad()
 def points(key_BE: Tensor, prototype_KE: Tensor, u_BG2: Tensor, reach: float) -> Points:
-    """Points from each key towards prototypes drawn from all but its nearest one.
+    """Points between each key and prototypes drawn from all except its nearest one.
 
-    Each goes ``1 - reach * u`` of the way to where that prototype is as near as the nearest. That place is found by an
-    arctangent of a quotient, as in the code: beyond a right angle, it lies on the other side of the key.
+    A point covers ``1 - reach * u`` of the way to the place that is equally near to both prototypes. The place follows
+    from the arctangent of a quotient, as in the code: beyond a right angle it is on the other side of the key.
     """
     near_BK, among_KK = cosines(key_BE, prototype_KE), cosines(prototype_KE, prototype_KE)
     order_BK = near_BK.argsort(1, descending=True)

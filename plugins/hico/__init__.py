@@ -1,10 +1,10 @@
 """HiCo: momentum contrast at five levels of a clip (Dong et al., AAAI 2023).
 
-Stretches of frames and groups of joints at several granularities ("clips" and "parts"), all of them over time, all over
-joints, and the whole. The finest stretch has the key's at every granularity as positives, and so has the finest group;
-features over time are contrasted with the keys over joints and vice versa. Facts: HuiGuanLab/HiCo @cf39a93,
-hico/builder.py, losses.py, pretraining.py. B clips, G granularities, D width, E of an embedding, n clips in a queue, N
-random vectors that pass for keys.
+The levels are stretches of frames and groups of joints at several granularities ("clips" and "parts"), all frames, all
+joints, and the whole clip. The positives of the finest stretch are the key's stretches at every granularity, and the
+same for groups. Features over time are contrasted with the keys over joints and vice versa. Facts: HuiGuanLab/HiCo
+@cf39a93, hico/builder.py, losses.py, pretraining.py. B clips, G granularities, D width, E of an embedding, n clips in a
+queue, N random vectors used as keys.
 """
 
 from typing import Literal
@@ -31,11 +31,11 @@ from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, Protocol
 GRANULAR = ("clip", "part")
 """Levels with an embedding per granularity; the others have one."""
 OTHER = {"time": "space", "space": "time", "instance": "instance"}
-"""The level whose keys a level is compared with."""
+"""Level -> the level whose keys it is compared with."""
 
 
 class HiCoConfig(DistortedContrastConfig):
-    """Defaults follow the authors' code, but for ``resize`` and ``coarse_queue``."""
+    """Defaults follow the authors' code, except ``resize`` and ``coarse_queue``."""
 
     granularities: int = Field(4, ge=2, description="granularities over time and over joints")
     queue: int = Field(2048, ge=1, description="clips in the queues")
@@ -44,7 +44,7 @@ class HiCoConfig(DistortedContrastConfig):
         description="queues of clips and parts: G keys of every clip in the queue; or, as released, keys of a G-th of "
         "the clips and random vectors that never change",
     )
-    temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
+    temperature: float = Field(0.2, gt=0, description="temperature of the softmax over keys")
 
 
 class HiCo(LevelContrast):
@@ -106,10 +106,11 @@ class HiCo(LevelContrast):
 
 class HiCoLinear(SteppedLinear):
     """``linear@hico``: the probe of HiCo's and SCD-Net's codes (HuiGuanLab/HiCo cf39a93, cong-wu/SCD-Net:
-    action_classification.py, its script or README, options_classification.py), which cut training clips as test clips.
+    action_classification.py, its script or README, options_classification.py), which crop training clips like test
+    clips.
     """
 
-    lr: float = Field(2.0, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(2.0, gt=0, description="learning rate at the start, not scaled by the batch size")
     batch_size: int = Field(1024, ge=2, description="clips per step")
     epochs: int = Field(80, ge=1, description="passes over the training clips")
     drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description=DROPS)
@@ -157,13 +158,13 @@ def skelbench_methods():
             requires=("granularities",),
             readings="shared: granularities are maxima of the means of 1, 2, 4 and 8 neighboring patches of the "
             "tokens' mean over joints, and of neighboring joints of their mean over patches, a clip's present bodies "
-            "averaged; the instance is the class token; only keys that have been written are negatives (the code "
-            "begins with random ones)",
+            "averaged; the instance is the class token; only written keys are negatives (the code begins with random "
+            "ones)",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE
             | {
                 "encoder": "hico",
-                "method.coarse_queue": "refreshes-a-part-as-released",  # what the published numbers were made with
+                "method.coarse_queue": "refreshes-a-part-as-released",  # as in the published runs
             },
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.05, 0.5)},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},

@@ -8,7 +8,7 @@ from skelbench.methods.imported import renamed, tensor_of
 from skelbench.models.two_branch import TORCH_LAYER
 
 _OTHER = ("encoder_k.", "encoder_q.", "c_queue", "p_queue", "t_queue", "s_queue", "i_queue", "fc.")
-"""Tensors that only training needs, heads among it, and a classifier."""
+"""Tensors that only training needs (heads among them), and a classifier."""
 
 
 def imported(state, options):
@@ -17,7 +17,7 @@ def imported(state, options):
     front = next((x for x in ("encoder_q.hi_encoder", "hi_encoder") if f"{x}.t_embedding.0.weight" in state), "")
     front = front or "encoder_q.hi_encoder"
     if f"{front}.t_encoder.weight_ih_l0" in state:
-        raise SkelbenchError("its encoder is a GRU or an LSTM; of HiCo's encoders the transformer alone is here")
+        raise SkelbenchError("its encoder is a GRU or an LSTM; only HiCo's transformer encoder is implemented")
     layers = f"{front}.t_encoder.layers."
     names: dict[str, str] = {}
     depth = len({x.removeprefix(layers).split(".")[0] for x in state if x.startswith(layers)})
@@ -39,8 +39,8 @@ def imported(state, options):
     for branch in ("time", "space"):
         name = f"encoder.embed.{branch}.0.weight"
         x, y, z = weights[name].unflatten(1, (-1, 3)).unbind(2)
-        weights[name] = torch.stack([x, z, -y], 2).flatten(1)  # our (x, y, z) are its (x, z, -y)
-    dim, frames = x.shape  # of a joint's numbers over time
+        weights[name] = torch.stack([x, z, -y], 2).flatten(1)  # our (x, y, z) is (x, z, -y) in the file
+    dim, frames = x.shape  # weights of one joint's numbers over time
     settings = {"encoder.dim": dim, "encoder.depth": depth, "grid.frames": frames}
     for name, domains in (("encoder_q.td_proj.0.weight", 1), ("fc.weight", 2)):
         if name in state:

@@ -29,9 +29,11 @@ class HiCoEncoderConfig(Spec):
     dim: int = Field(512, ge=1, description="width of each branch")
     depth: int = Field(1, ge=1, description="layers of each branch")
     heads: int = Field(4, ge=1, description="attention heads")
-    granularities: int = Field(4, ge=2, description="token sequences of each branch, one half as long as the other")
-    dropout: float = Field(0.1, ge=0, lt=1, description="of attention and of both residual paths, in training")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, read side by side")
+    granularities: int = Field(
+        4, ge=2, description="number of token sequences of each branch, each half as long as the one before"
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of attention and of both residual paths, in training")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, concatenated")
 
     @model_validator(mode="after")
     def _consistent(self):
@@ -41,8 +43,8 @@ class HiCoEncoderConfig(Spec):
 
 
 class HiCoEncoder(TwoBranchEncoder):
-    """``HiCoEncoder(config, topology, grid)``: no positions; what is halved is the embeddings, not what layers make of
-    them, and all granularities of a branch share its layers. Features are G * D of time, then as many of space.
+    """``HiCoEncoder(config, topology, grid)``: no positions. Embeddings are halved before the layers, which all
+    granularities of a branch share. Features: G * D of time, then G * D of space.
 
     Raises:
         SkelbenchError: the grid has too few frames or joints to be halved so often.
@@ -70,7 +72,7 @@ class HiCoEncoder(TwoBranchEncoder):
                 nn.init.xavier_uniform_(parameter)
 
     def forward(self, view, mask_RN=None, keep_RK=None):
-        """Readouts ``time`` and ``space`` are the finest granularity's, ``times`` and ``spaces`` [B, G * D] all."""
+        """Readouts: ``time`` and ``space`` of the finest granularity, ``times`` and ``spaces`` [B, G * D] of all."""
         embedded = self.embed(self.coordinates(view))
         finest: list[Tensor] = []
         outputs: dict[str, Tensor] = {}
@@ -97,7 +99,7 @@ class HiCoEncoder(TwoBranchEncoder):
 
 
 class Halving(nn.Module):
-    """A depthwise convolution along the tokens, layer norm, ReLU, and of every two tokens the maximum."""
+    """A depthwise convolution along the tokens, layer norm, ReLU, and the maximum of every two tokens."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""HYSP: two views of a clip meet in hyperbolic space, where what is uncertain stays near the center (Franco et al.,
+"""HYSP: two views of a clip meet in hyperbolic space, where uncertain features stay near the center (Franco et al.,
 ICLR 2023).
 
 BYOL between a strongly and a weakly augmented view, without negatives: first by their cosine, later by their distance
@@ -28,14 +28,18 @@ from .ball import distance, exp_map
 
 
 class HYSPConfig(StrongConfig):
-    """Defaults follow the authors' code, but for ``capped`` and ``resize``."""
+    """Defaults follow the authors' code, except ``capped`` and ``resize``."""
 
-    stream: Stream = Field("joint", description="what of the clip it is trained on")
+    stream: Stream = Field("joint", description="stream that it is trained on")
     head_hidden: int = Field(1024, ge=1, description="width of projector, predictor and embedding")
-    momentum: float = Field(0.999, ge=0, le=1, description="of the target, constant")
-    ramp_from: float = Field(50 / 400, ge=0, le=1, description="fraction of the schedule by the cosine alone")
-    ramp: float = Field(50 / 400, gt=0, le=1, description="share in which the distance takes its place")
-    capped: bool = Field(False, description="no gradient from pairs farther apart than 16.8: geoopt's, so the code's")
+    momentum: float = Field(0.999, ge=0, le=1, description="EMA momentum of the target, constant")
+    ramp_from: float = Field(50 / 400, ge=0, le=1, description="fraction of the schedule with the cosine only")
+    ramp: float = Field(
+        50 / 400, gt=0, le=1, description="fraction of the schedule in which the distance gradually replaces it"
+    )
+    capped: bool = Field(
+        False, description="no gradient from pairs farther apart than 16.8, as in geoopt, which the code uses"
+    )
     shear: float = Field(0.5, ge=0, description="amplitude of the shear")
     resize: Resampling = "ends"
     time_flip: bool = Field(True, description="play half of the strong views backwards")
@@ -94,7 +98,7 @@ class HYSP(Method):
         ema_update(self.target_projector, self.projector, self.config.momentum)
 
     def optim_groups(self):
-        """Everything decays, biases and norms too, as in the code."""
+        """Return one group: weight decay for all parameters, biases and norms too, as in the code."""
         return one_group(self)
 
 
@@ -105,11 +109,12 @@ PARTS = {
     "online_predictor.net": "predictor",
     "target_projector.net": "target_projector",
 }
-"""Names of its parts and, after the arrow, ours; of encoders what comes before :func:`graph_name`."""
+"""Names of parts in the file and, after the arrow, ours; for encoders the prefix before :func:`graph_name`."""
 
 
 def imported(state, options) -> Imported:
-    """A checkpoint of the authors' code; one of its probe has the encoder alone, and a classifier as projector."""
+    """A checkpoint of the authors' code; a checkpoint of its probe has only the encoder, and a classifier in place of
+    the projector."""
     prefix = "model." if any(name.startswith("model.") for name in state) else ""
     state = {name.removeprefix(prefix): x for name, x in state.items()}
     settings = graph_settings(state, "online_encoder.")
@@ -170,17 +175,17 @@ def skelbench_methods():
             citation="Franco et al., Hyperbolic Self-paced Learning for Self-supervised Skeleton-based Action "
             "Representations, ICLR 2023 (arXiv 2303.06242)",
             readings="crops are drawn before resampling and in continuous time; the ramp rises step by step (the code: "
-            "once per epoch); the target follows the weights after a step (the "
-            "code: before it); plain SGD, which Riemannian SGD is here but for its first step; in the shared setting "
-            "the learning rate, distances without a limit, and a clip's present bodies are averaged (the code averages "
-            "an empty one in: --native, where that has no noise, as it has in the code)",
+            "once per epoch); the target follows the weights after a step (the code: before it); plain SGD, which "
+            "equals Riemannian SGD here except in the first step; shared: another learning rate, distances without a "
+            "limit, and the mean of a clip's present bodies (--native: an empty body counts, as in the code, but "
+            "without noise)",
             recipe=MOCO_RECIPE | {"schedule.milestones": (300 / 400,), "train.batch_size": 512, "train.lr": 0.005},
             native=GRAPH_NATIVE
             | {
                 "encoder.base": 64,
                 "encoder.out": 1024,
                 "encoder.init": "torch",
-                "method.capped": True,  # what the published numbers were made with
+                "method.capped": True,  # as in the published runs
                 "train.epochs": 400,
                 "train.lr": 0.2,
             },

@@ -1,7 +1,7 @@
 """The Poincaré ball of curvature -1: what geoopt computes (manifolds/stereographic, optim/rsgd.py), without it.
 
 A vector of the tangent space at the origin is mapped into the ball, whose border is infinitely far away. Numbers are
-float64, as near the border float32 has none left. Shapes: ... rows, D width, B clips, C classes.
+float64, because float32 has too few digits near the border. Shapes: ... rows, D width, B clips, C classes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MARGIN = {torch.float32: 4e-3}
 SHARE = 1 - 1e-7
 """Largest norm of the difference of two points, as a fraction of the radius."""
 FARTHEST = 2 * math.atanh(SHARE)
-"""The distance that follows, 16.8, beyond which there is no gradient."""
+"""The resulting largest distance, 16.8; there is no gradient beyond it."""
 
 
 def project(x: Tensor) -> Tensor:
-    """[..., D]: points too near the border, or beyond it, put back.
+    """[..., D]: points that are too near the border, or beyond it, moved inside.
 
     >>> project(torch.tensor([3.0, 4.0], dtype=torch.float64))
     tensor([0.6000, 0.8000], dtype=torch.float64)
@@ -33,7 +33,7 @@ def project(x: Tensor) -> Tensor:
 
 
 def exp_map(v: Tensor) -> Tensor:
-    """float64 [..., D]: the points that vectors of the tangent space at the origin lead to, tanh|v| from it.
+    """float64 [..., D]: the exponential map of tangent vectors v at the origin; the result has norm tanh|v|.
 
     >>> exp_map(torch.tensor([0.0, 1.0]))
     tensor([0.0000, 0.7616], dtype=torch.float64)
@@ -42,10 +42,10 @@ def exp_map(v: Tensor) -> Tensor:
 
 
 def distance(x: Tensor, y: Tensor, capped: bool = True) -> Tensor:
-    """[...]: how far apart points of the ball are.
+    """[...]: distances between points of the ball.
 
-    ``capped``: nothing is farther than :data:`FARTHEST`, and from there no gradient comes, as in geoopt. That is so
-    soon near the border: at 1e-5 from it two points that differ by 2.6 degrees are that far apart.
+    ``capped``: distances are at most :data:`FARTHEST`, without gradient there, as in geoopt. Near the border this limit
+    is reached soon: 1e-5 from it, two points 2.6 degrees apart have this distance.
 
     >>> x = exp_map(torch.tensor([[1.0, 0.0], [-9.0, 0.0]]))
     >>> distance(x, torch.zeros(2, dtype=torch.float64))  # twice the length of the tangent vector, which is cut off
@@ -72,8 +72,8 @@ def moebius_linear(x_BD: Tensor, weight_CD: Tensor, bias_C: Tensor) -> Tensor:
     """float64 [B, C], points of the ball: :func:`exp_map` of ``x_BD`` through a Möbius-linear layer (Ganea et al.,
     Hyperbolic Neural Networks, NeurIPS 2018), whose bias is a point as well.
 
-    The product with the matrix is taken in the tangent space, where the points have just come from: only their being
-    kept from the border is left of that way.
+    The product with the matrix is computed in the tangent space, before the points are mapped into the ball and limited
+    at its border.
 
     >>> moebius_linear(torch.tensor([[0.5, 0.0]]), torch.eye(2), torch.zeros(2))
     tensor([[0.4621, 0.0000]], dtype=torch.float64)
@@ -84,7 +84,7 @@ def moebius_linear(x_BD: Tensor, weight_CD: Tensor, bias_C: Tensor) -> Tensor:
 
 
 class MoebiusLinear(nn.Module):
-    """:func:`moebius_linear` with weights of its own; they begin small, far from the border (HYSP's code).
+    """A layer of :func:`moebius_linear` whose weights begin small, far from the border (HYSP's code).
 
     >>> MoebiusLinear(8, 3)(torch.randn(2, 8)).shape
     torch.Size([2, 3])
@@ -104,8 +104,8 @@ class MoebiusLinear(nn.Module):
 class RiemannianSGD(torch.optim.Optimizer):
     """SGD with momentum; parameters of groups with ``ball=True`` are points of the ball, each a vector.
 
-    Their gradient is measured as the ball measures, a step that leads out of it ends at the border, and the momentum is
-    carried along. As in geoopt's, momentum begins with the plain gradient, so that the first step is nearly doubled.
+    Their gradient is Riemannian, a step that leaves the ball ends at the border, and momentum is transported with the
+    point. As in geoopt, momentum begins with the plain gradient, so the first step is nearly doubled.
 
     >>> point = nn.Parameter(torch.tensor([0.0, 0.5], dtype=torch.float64))
     >>> optimizer = RiemannianSGD([{"params": [point], "ball": True}], lr=1.0, momentum=0.0)
@@ -120,7 +120,7 @@ class RiemannianSGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One update by the gradients that there are."""
+        """Make one update by the existing gradients."""
         for group in self.param_groups:
             for x in group["params"]:
                 scale = (1 - _dot(x, x)) / 2 if group["ball"] else 1.0

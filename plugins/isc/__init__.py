@@ -1,9 +1,9 @@
 """ISC: momentum contrast between two representations of a clip (Thoker et al., ACM MM 2021).
 
 Two encoders of different kinds read the same distorted views: a recurrent one the sequence of frames, a graph or
-convolutional one all joints. What one makes of a view finds what the key encoder of the *other* makes of the clip's
-second view, among the keys that the other made of earlier clips. Facts: fmthoker/skeleton-contrast,
-moco/builder_inter.py, main_moco_inter_skeleton.py. B clips, E width of an embedding, n keys that are in a queue.
+convolutional one all joints. The query of one encoder is matched with the key of the *other* encoder for the clip's
+second view, against the other's keys of earlier clips. Facts: fmthoker/skeleton-contrast, moco/builder_inter.py,
+main_moco_inter_skeleton.py. B clips, E width of an embedding, n keys in a queue.
 """
 
 from typing import Any
@@ -35,22 +35,22 @@ from .files import imported as imported
 
 SIDES = ("first", "second")
 READS_BOTH = ("tokens", "time-and-space")
-"""Either ability lets one encoder be read out over time and over joints."""
+"""Abilities of an encoder with readouts over time and over joints; one is enough."""
 
 
 class ISCConfig(DistortedConfig):
-    """Defaults follow the authors' code, but for ``partner``, which is native there, and ``resize``."""
+    """Defaults follow the authors' code, except ``resize`` and ``partner``, which only the published setting has."""
 
     partner: str = Field(
         "",
         description="encoder of the second representation; empty = the run's own encoder, read out over time and over "
         "joints (our assumption)",
     )
-    partner_settings: dict[str, Any] = Field({}, description="of the partner, added to its preset: {base=32}")
+    partner_settings: dict[str, Any] = Field({}, description="settings of the partner, added to its preset: {base=32}")
     queue: int = Field(16384, ge=1, description="keys in each of the two queues")
     embedding: int = Field(128, ge=1, description="width of the embeddings")
-    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoders, constant")
-    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
+    momentum: float = Field(0.999, ge=0, le=1, description="EMA momentum of the key encoders, constant")
+    temperature: float = Field(0.07, gt=0, description="temperature of the softmax over keys")
 
     @model_validator(mode="after")
     def _check(self):
@@ -60,10 +60,10 @@ class ISCConfig(DistortedConfig):
 
 
 class ISC(Method):
-    """Either side has a head, and both again for keys; a clip's two keys stand side by side in one queue.
+    """Two encoders with a head each, and copies of both for keys; the two keys of a clip are concatenated in one queue.
 
     Raises:
-        SkelbenchError: there is no partner, and the encoder has no two readouts.
+        SkelbenchError: there is no partner, and the encoder does not have two readouts.
     """
 
     Config = ISCConfig
@@ -91,7 +91,7 @@ class ISC(Method):
 
     @property
     def encoders(self):
-        """Encoders that learn: one or two."""
+        """Trained encoders: one or two."""
         return [encoder for encoder in (self.encoder, self.partner) if encoder is not None]
 
     @property
@@ -130,7 +130,7 @@ class ISC(Method):
         return [F.normalize(head(x_BD).float(), dim=1) for head, x_BD in zip(heads, features)]
 
     def optim_groups(self):
-        """Everything decays, biases and norms too."""
+        """Return one group: weight decay for all parameters, biases and norms too."""
         return one_group(self)
 
     def after_step(self, step):
@@ -141,8 +141,7 @@ class ISC(Method):
 
 class ISCLinear(CroppedLinear):
     """``linear@isc``: the probe of ISC's code (fmthoker/skeleton-contrast: action_classification.py, its script,
-    feeder/feeder_downstream.py), from which CMD has its own, of any of its encoders.
-    """
+    feeder/feeder_downstream.py), which CMD's probe is based on, for any of its encoders."""
 
 
 @hookimpl
@@ -173,10 +172,10 @@ def skelbench_methods():
             "(arXiv 2108.03656)",
             readings="shared: one encoder whose two readouts are the two representations, the maximum over patches of "
             "the tokens' mean over joints and the maximum over joints of their mean over patches, a clip's present "
-            "bodies averaged (two kinds of encoder cannot be one shared one; two of a kind: --set partner=vit); only "
-            "keys that have been written are negatives; every head begins as the "
-            "recurrent one's; clips are not cut to their first 300 frames. Its row is the recurrent encoder's, as its "
-            "README probes it; the second one's is `skelbench eval RUN --readout partner`",
+            "bodies averaged (two kinds of encoder cannot be one shared encoder; for two equal encoders: --set "
+            "partner=vit); only written keys are negatives; every head is initialized as the recurrent encoder's; "
+            "clips are not cut to their first 300 frames. Its row is the recurrent encoder's, as its README probes it; "
+            "the second one's is `skelbench eval RUN --readout partner`",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE | {"encoder.input_norm": False, "method.partner": "agcn"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},

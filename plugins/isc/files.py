@@ -1,6 +1,6 @@
 """Checkpoints of ISC's code (fmthoker/skeleton-contrast): two encoders, which may be of three kinds.
 
-z is up in its clips and y here: our (x, y, z) are its (x, z, -y).
+z is up in its clips, y here: our (x, y, z) is (x, z, -y) in the file.
 """
 
 import re

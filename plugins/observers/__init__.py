@@ -1,1 +1,1 @@
-"""Observers, which log a run elsewhere too: ``skelbench run METHOD --observe tensorboard``."""
+"""Observers (further logs of a run): ``skelbench run METHOD --observe tensorboard``."""

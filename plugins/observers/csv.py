@@ -9,7 +9,7 @@ from skelbench.plugin import ObserverSpec, hookimpl
 
 
 class Table(Observer):
-    """One row per logged step, ascending; a figure that was not logged at a step is empty. The file is always whole."""
+    """One row per logged step, ascending; a value that was not logged at a step is empty. The file is always whole."""
 
     def __init__(self, folder):
         super().__init__(folder)

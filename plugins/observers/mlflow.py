@@ -28,7 +28,7 @@ class MLflow(Observer):
         from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
 
-        for name in ("mlflow.store.db.utils", "alembic"):  # how it makes its tables is nobody's news
+        for name in ("mlflow.store.db.utils", "alembic"):  # hide messages about the creation of tables
             logging.getLogger(name).setLevel(logging.WARNING)
         self.folder.mkdir(exist_ok=True)
         place = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.folder.resolve()}/mlflow.db"
@@ -60,7 +60,7 @@ class MLflow(Observer):
 
 
 def flat(settings, prefix=""):
-    """Names with dots and values of nested settings; what is empty is left out."""
+    """Dotted names and values of nested settings, without empty values."""
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from flat(value, f"{prefix}{name}.")

@@ -1,10 +1,10 @@
-"""PCM3: contrast of clips that are mixed, partly hidden and filled in again, with prompts (Zhang et al., ACM MM 2023).
+"""PCM3: contrast of clips that are mixed, masked and reconstructed, with prompts (Zhang et al., ACM MM 2023).
 
-Four queries agree with one key and share one queue of negatives: a view, the same with another clip
-mixed in, a view with hidden body parts, and that view with the parts that a decoder fills in.
-Each learns the key's distribution over the queue.
-Facts: JHang2020/PCM3, moco/builder_mask_recons.py, pretrain_moco_mask.py, utils.py. B clips, R rows, M body slots,
-S steps (frames, or patches of them), D width of a feature, E of an embedding, P body parts, n keys written so far.
+Four queries agree with one key and share one queue of negatives: a view, the view mixed with another clip, a view with
+hidden body parts, and the same view with these parts reconstructed by a decoder. Each learns the key's distribution
+over the queue. Facts: JHang2020/PCM3, moco/builder_mask_recons.py, pretrain_moco_mask.py, utils.py. B clips, R rows, M
+body slots, S steps (frames, or patches of them), D width of a feature, E of an embedding, P body parts, n keys written
+so far.
 """
 
 from typing import Literal
@@ -24,30 +24,34 @@ from skelbench.views.mixing import part_of, region_swap, rolled, stretches
 from .parts import Decoder, Prompts
 
 PARTNER, REGION, HIDDEN, OFFSETS = 0, 1, 2, 3
-"""``op`` of the draws for clips that are mixed, regions, hidden parts, and from there on for each place of a prompt."""
+"""``op`` of the draws for partners of mixed clips, regions, hidden parts, and (counting up) for each place of a prompt.
+"""
 PASSES = ("base", "mixed", "hidden", "filled")
-"""Queries, each with a prompt of its own at the input."""
+"""The four queries; each has its own prompt at the input."""
 PARTS, FRAMES, FAST, WHOLE = (2, 3), (28 / 64, 44 / 64), 0.25, 0.25
 """Regions from another clip: body parts, fraction of frames, probability of double speed and of an average."""
 
 
 class PCM3Config(DistortedContrastConfig):
-    """Defaults follow the authors' code for joints, but for ``draws``."""
+    """Defaults follow the authors' code for joints, except ``draws``."""
 
-    teacher_temperature: float = Field(0.05, gt=0, description="of the key's distribution over the queue")
-    student_temperature: float = Field(0.1, gt=0, description="of the queries', which learn it")
-    distillation: float = Field(1.0, ge=0, description="weight of what queries learn of it; 0 for bones and motion")
-    reconstruction: float = Field(40.0, ge=0, description="weight of the squared error of what is filled in, m^2")
+    teacher_temperature: float = Field(0.05, gt=0, description="temperature of the key's distribution over the queue")
+    student_temperature: float = Field(0.1, gt=0, description="temperature of the queries' distributions")
+    distillation: float = Field(
+        1.0, ge=0, description="weight of the distillation from key to queries; 0 for bones and motion"
+    )
+    reconstruction: float = Field(40.0, ge=0, description="weight of the squared error of reconstructed parts, m^2")
     prompts: bool = Field(True, description="prompts at the input and at features; none for bones and motion")
     into_decoder: bool = Field(
-        True, description="gradient of the filled view's contrast reaches the decoder; not for bones and motion"
+        True,
+        description="let the gradient of the reconstructed view's contrast reach the decoder; not for bones and motion",
     )
-    hide: float = Field(0.6, gt=0, lt=1, description="fraction of the body parts that are hidden, of the first body")
+    hide: float = Field(0.6, gt=0, lt=1, description="fraction of hidden body parts of the first body")
     hide_frames: int = Field(8, ge=1, description="frames for which the same parts are hidden")
     decoder_dim: int = Field(512, ge=1, description="width of the decoder")
-    decoder_depth: int = Field(2, ge=1, description="its recurrent layers")
+    decoder_depth: int = Field(2, ge=1, description="recurrent layers of the decoder")
     draws: Literal["clip", "batch"] = Field(
-        "clip", description="regions and hidden parts: each clip's own, or one draw for a whole step (the code)"
+        "clip", description="draws of regions and hidden parts: for each clip, or once per step (the code)"
     )
 
 
@@ -127,7 +131,7 @@ class PCM3(RecurrentContrast):
         return {"loss": sum(weight.get(name, 1.0) * x for name, x in losses.items()), **losses}
 
     def hidden(self, view, step):
-        """bool [R, T, J]: of the body in a clip's first slot, other parts for every few frames."""
+        """bool [R, T, J]: hidden joints of the first body: random parts, drawn again every few frames."""
         frames, parts = view.x_RTJC.shape[1], len(self.context.topology.parts)
         slot_R = view.rows_R % view.bodies
         stretches = -(-frames // self.config.hide_frames)
@@ -143,7 +147,7 @@ class PCM3(RecurrentContrast):
         return self.projected(self.encoder(self.prompted(view, name)).clip_summary(view), name, view, step)
 
     def projected(self, summary_BD, name, view, step, head=None):
-        """float32 [B, E], unit vectors; the prompt of features stands elsewhere in each pass."""
+        """float32 [B, E], unit vectors; each pass has the prompt of features at another place."""
         place = (*PASSES, "fill", "key").index(name)
         summary_BD = self.at_random(summary_BD, "contrast", view, step, place)
         return F.normalize((head or self.head)(summary_BD).float(), dim=1)
@@ -178,9 +182,9 @@ def skelbench_methods():
             citation="Zhang et al., Prompted Contrast with Masked Motion Modeling: Towards Versatile 3D Action "
             "Representation Learning, ACM MM 2023 (arXiv 2308.03975)",
             requires=("steps",),
-            readings="only keys that have been written are negatives or teach; a partner is any other clip of a batch "
-            "(the code leaves out the one before); clips are not cut to their first 300 frames; shared: regions and "
-            "hidden parts of each clip's own, prompts of every body alike, the decoder sees a patch's mean token",
+            readings="only written keys are negatives or teach; a partner is any other clip of a batch (the code never "
+            "takes the previous one); clips are not cut to their first 300 frames; shared: regions and hidden parts "
+            "are drawn for each clip, all bodies have the same prompts, the decoder reads the mean token of a patch",
             recipe=LONG_CONTRAST_RECIPE | {"train.batch_size": 128, "train.lr": 0.02},
             native=LONG_CONTRAST_NATIVE | {"train.bodies": "all-slots", "method.draws": "batch"},
             space=RATES_SPACE | {"method.temperature": Log(0.03, 0.3), "method.reconstruction": Log(4.0, 400.0)},

@@ -11,7 +11,7 @@ from skelbench.views.keyed import pick
 class Decoder(nn.Module):
     """[R, S, D] to coordinates [R, T, J, 3]: an MLP step by step, recurrent layers, a linear map to a step's numbers.
 
-    ``shape``: frames of a step, joints, 3, bodies that a row of the encoder is of.
+    ``shape``: frames of a step, joints, 3, bodies per row of the encoder.
     """
 
     def __init__(self, width: int, hidden: int, depth: int, shape: tuple[int, int, int, int]) -> None:
@@ -33,10 +33,10 @@ class Decoder(nn.Module):
 
 
 class Prompts(nn.Module):
-    """Learned numbers that tell a network what it is asked for: at the input by pass, at features by task.
+    """Learned vectors that tell a network its task: at the input one per pass, at features one per task.
 
-    In front of a batch norm they cancel, since each pass is normalized by itself: all but the contrast prompt with the
-    encoder ``bigru``, and the decoder's with any encoder.
+    A prompt before a batch norm has no effect, because each pass is normalized separately. With the encoder ``bigru``
+    this holds for all prompts except the contrast prompt, and for the decoder's prompt with any encoder.
     """
 
     def __init__(self, passes: tuple[str, ...], joints: int, bodies: int, widths: dict[str, int]) -> None:
@@ -52,7 +52,7 @@ class Prompts(nn.Module):
         return view.with_x(view.x_RTJC + prompt_MJC[view.rows_R % view.bodies % len(prompt_MJC)][:, None])
 
     def at_features(self, x_D, name, u_1):
-        """``x_D`` [..., D] with half of a prompt in each half of D, from one place on in both, which ``u_1`` draws."""
+        """``x_D`` [..., D] with half of a prompt added to each half of D, at one place for both that ``u_1`` draws."""
         prompt, half = self.features[name], x_D.shape[-1] // 2
         place = pick(u_1, half - len(prompt) // 2) + torch.arange(len(prompt) // 2, device=prompt.device)
         return x_D + prompt.new_zeros(x_D.shape[-1]).scatter(0, torch.cat([place, place + half]), prompt)

@@ -112,7 +112,7 @@ def recording(
     ``read`` returns the joints of a file. ``joints`` are their names: if given, clips are converted to
     ``options.topology``, or else to ``topology``.
     """
-    read = lru_cache(maxsize=1)(read)  # the pieces of a file come one after another
+    read = lru_cache(maxsize=1)(read)  # the pieces of a file are read one after another
     details: dict = {}
     if joints:
         topology = get_topology(options.topology or topology.name)

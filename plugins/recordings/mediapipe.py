@@ -36,7 +36,7 @@ def read_landmarks(path: Path) -> tuple[np.ndarray, bool | None] | None:
         return (np.nan_to_num(array.astype(np.float32)), None) if fits else None
     if path.suffix == ".csv":
         rows = np.genfromtxt(path, delimiter=",", dtype=np.float32, ndmin=2)
-        rows = rows[~np.isnan(rows).all(axis=1)]  # the line of names
+        rows = rows[~np.isnan(rows).all(axis=1)]  # the header
         extra = next((extra for extra in (0, 1) for size in (3, 4) if rows.shape[1] == LANDMARKS * size + extra), None)
         return (np.nan_to_num(rows[:, extra:].reshape(len(rows), LANDMARKS, -1)), None) if extra is not None else None
     value = json.loads(path.read_text())

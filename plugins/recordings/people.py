@@ -1,8 +1,8 @@
 """2-D keypoints of several people per frame: OpenPose, AlphaPose, mmpose (RTMPose) and Kinetics-Skeleton JSON.
 
-People are followed from frame to frame by the ids in the file. Without ids a person continues the person of the frame
-before whose box overlaps most (intersection over union above 0.1); otherwise a new person begins. A joint of score 0
-was not seen.
+People are followed from frame to frame by the ids in the file. Without ids a person continues the person in the
+previous frame whose box overlaps most (intersection over union above 0.1); otherwise a new person begins. A joint of
+score 0 was not seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures that authors print of their own methods, and others of them, where the SLiM paper's tables have none."""
+"""Published results of methods, by their authors or by others, that the SLiM paper's tables do not have."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def skelbench_published():
             name=f"reported-{name}",
             file=str(Path(__file__).with_name(f"{name}.csv")),
             summary=summary,
-            notes={name: "Figures that the SLiM paper leaves out: of authors' repositories or of others' tables."},
+            notes={name: "Results that the SLiM paper does not have: from repositories or other papers' tables."},
         )
         for name, summary in _SUMMARIES.items()
     ]

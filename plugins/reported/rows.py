@@ -15,13 +15,13 @@ def _row(method, group, spelling, stream="joint", variant="", expected=False):
 
 LINEAR = [
     _row("skeletonclr", _CONTRASTIVE, "SkeletonCLR"),
-    # Its authors print three streams alone; in no row of the paper's Table 1: shown also where nobody ran it.
+    # Its authors publish only three streams, and the paper's Table 1 lacks it: shown also without a run.
     _row("crosclr", _CONTRASTIVE, "CrosSCLR", "joint + bone + motion (logits)", expected=True),
     _row("aimclr", _CONTRASTIVE, "AimCLR", "bone", "bone"),
     _row("aimclr", _CONTRASTIVE, "AimCLR", "motion", "motion"),
     _row("aimclr", _CONTRASTIVE, "AimCLR", _WEIGHTED),
     _row("umurl", _OTHERS, "UmURL", "joint + bone + motion (input)"),
-    # Joint stream, and in no row of the paper's Table 1: shown also where nobody ran them.
+    # Joint stream, not in the paper's Table 1: shown also without a run.
     _row("umurl", _OTHERS, "UmURL", expected=True),
     _row("hico", _CONTRASTIVE, "HiCo", expected=True),
     _row("pcm3", _CONTRASTIVE, "PCM3", expected=True),
@@ -29,7 +29,7 @@ LINEAR = [
     _row("skeattnclr", _CONTRASTIVE, "SkeAttnCLR", expected=True),
     _row("isc", _CONTRASTIVE, "ISC", expected=True),
     _row("stars", _MASKED, "STARS", expected=True),
-    # Second-hand: no plugin has them.
+    # Published by others; no plugin implements them.
     _row("masksem", _MASKED, "MaskSem", expected=True),
     _row("skeleton2vec", _MASKED, "Skeleton2vec", expected=True),
     _row("ms-clr", _CONTRASTIVE, "MS-CLR", expected=True),
@@ -47,7 +47,7 @@ def _column(table, method, spelling, column, printed, variant="", stream="joint"
 SEMI = [_column("reported-semi", "macdiff", "MacDiff", f"semi@{share}", f"{share}%") for share in (1, 10)]
 RETRIEVAL = [
     _column("reported-retrieval", "scd-net", "SCD-Net", "accuracy", "joint"),
-    # Beside the older figures that the paper prints.
+    # Next to the older results that the paper prints.
     _column(
         "reported-retrieval", "umurl", "UmURL", "accuracy", "joint+bone+motion", "repository", "joint + bone + motion"
     ),

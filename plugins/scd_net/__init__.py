@@ -1,10 +1,11 @@
-"""SCD-Net: what a clip is over time and over joints, each told from the clip as a whole (Wu et al., AAAI 2024).
+"""SCD-Net: features over time and over joints, each contrasted with the feature of the whole clip (Wu et al., AAAI
+2024).
 
-Of two views of a clip, in which joints and stretches of frames may be missing, the embedding over time and that over
-joints have the key of the whole as their positive, and the embedding of the whole has the key of either; nothing is
-compared with its own kind. Facts: cong-wu/SCD-Net, scd/builder.py, pretraining.py, feeder/augmentations.py and
-feeder_pretraining.py. B clips, E width of an embedding; R rows, K rows that are changed, T frames, J joints,
-N stretches of frames.
+Joints and stretches of frames may be missing in the two views of a clip. The positive of the embeddings over time and
+over joints is the key of the whole clip; the positives of the whole are the keys over time and over joints. No level is
+compared with itself. Facts: cong-wu/SCD-Net, scd/builder.py, pretraining.py, feeder/augmentations.py and
+feeder_pretraining.py. B clips, E width of an embedding; R rows, K rows that are changed, T frames, J joints, N
+stretches of frames.
 """
 
 import math
@@ -26,13 +27,13 @@ from skelbench.views.transfer import send
 from skelbench.views.transform import Change
 
 PAIRS = (("time", "instance"), ("space", "instance"), ("instance", "time"), ("instance", "space"))
-"""A level of the query, and the level whose keys it is compared with."""
+"""Pairs: a level of the query, and the level whose keys it is compared with."""
 
 
 class HideJoints(Augment):
-    """Put joints near each other at the origin: the ``share`` of all to which most walks of two steps, along bones or
-    staying, lead from ``seeds`` joints, which are drawn with repeats; where as many lead, chance decides.
-    cong-wu/SCD-Net, feeder/augmentations.py: 8 of 25 joints.
+    """Put a fraction ``share`` of the joints at the origin, joints that are near each other: those with most walks of
+    two steps (along a bone, or staying) from ``seeds`` joints drawn with replacement; ties at random. cong-wu/SCD-Net,
+    feeder/augmentations.py: 8 of 25 joints.
     """
 
     kind = "hide-joints"
@@ -64,7 +65,7 @@ class HideFrames(Augment):
 
 @dataclass(frozen=True)
 class Blank(Change):
-    """Some of N equal stretches of a row's frames at the origin."""
+    """Put some of N equal stretches of a row's frames at the origin."""
 
     hidden_RN: Tensor
     """bool."""
@@ -79,14 +80,14 @@ class Blank(Change):
 
 
 class SCDNetConfig(DistortedContrastConfig):
-    """Defaults follow the authors' code, but for ``resize``."""
+    """Defaults follow the authors' code, except ``resize``."""
 
     queue: int = Field(8192, ge=1, description="keys in each queue")
-    temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
+    temperature: float = Field(0.2, gt=0, description="temperature of the softmax over keys")
 
 
 class SCDNet(LevelContrast):
-    """Time and space against the whole, and the whole against either."""
+    """Contrast of time and space with the whole, and of the whole with both."""
 
     Config = SCDNetConfig
 
@@ -132,11 +133,11 @@ def skelbench_methods():
             citation="Wu et al., SCD-Net: Spatiotemporal Clues Disentanglement Network for Self-supervised "
             "Skeleton-based Action Recognition, AAAI 2024 (arXiv 2309.05834)",
             requires=("time-and-space",),
-            readings="bones and motion are made after augmenting (the code: before; the same but for what is missing); "
-            "which of joints with as many walks are hidden is drawn (the code: as its sort leaves them); only keys "
-            "that have been written are negatives (the code begins with random ones); "
-            "shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over joints "
-            "of their mean over patches, the instance the class token, each a mean over the clip's bodies",
+            readings="bones and motion are made after augmenting (the code: before; equal except for missing joints); "
+            "among joints with equally many walks the hidden ones are drawn (the code: order of its sort); only "
+            "written keys are negatives (the code begins with random ones); shared: time is the maximum over patches "
+            "of the tokens' mean over joints, space the maximum over joints of their mean over patches, the instance "
+            "the class token, each a mean over the clip's bodies",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE | {"encoder": "scd-net"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.05, 0.5)},

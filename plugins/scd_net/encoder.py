@@ -1,4 +1,5 @@
-"""SCD-Net's encoder: graph convolutions and a transformer layer over a clip's frames, others over its joints.
+"""SCD-Net's encoder: graph convolutions and a transformer layer over a clip's frames, and the same over its joints,
+with other weights.
 
 Facts: cong-wu/SCD-Net, scd/scd_encoder.py. B clips, M body slots, T frames, K = M * J joints of all slots, D width of a
 branch.
@@ -27,9 +28,11 @@ class SCDNetEncoderConfig(Spec):
     dim: int = Field(2048, ge=1, description="width of each branch; features are twice as wide")
     depth: int = Field(1, ge=1, description="transformer layers of each branch")
     heads: int = Field(8, ge=1, description="attention heads")
-    channels: int = Field(64, ge=8, description="of graph convolutions; four times as many between two of them")
-    dropout: float = Field(0.1, ge=0, lt=1, description="of attention and of both residual paths, in training")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, read side by side")
+    channels: int = Field(
+        64, ge=8, description="channels of graph convolutions; four times as many between two of them"
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of attention and of both residual paths, in training")
+    bodies: int = Field(2, ge=1, description="body slots of a clip, concatenated")
 
     @model_validator(mode="after")
     def _consistent(self):
@@ -41,7 +44,7 @@ class SCDNetEncoderConfig(Spec):
 
 
 class SCDNetEncoder(TwoBranchEncoder):
-    """``SCDNetEncoder(config, topology, grid)``: no positions; nothing is shared between the branches."""
+    """``SCDNetEncoder(config, topology, grid)``: no positions, no shared weights between the branches."""
 
     Config = SCDNetEncoderConfig
 

@@ -1,7 +1,7 @@
 """SCD-Net's graph convolutions: a sum over neighbors that depends on the clip, then convolutions over time.
 
 Facts: cong-wu/SCD-Net, model/ctrgcn.py (CTR-GCN: Chen et al., ICCV 2021). B clips, M body slots, R = B * M bodies, T
-frames, J joints (U those that a sum is for), C = 3, L channels, S = 3 subsets of neighbors.
+frames, J joints (U: joints that a sum is computed for), C = 3, L channels, S = 3 subsets of neighbors.
 """
 
 import torch
@@ -19,7 +19,7 @@ class Graph(nn.Module):
 
     def __init__(self, channels: int, bodies: int, topology) -> None:
         super().__init__()
-        # Rows are read in place of columns, as in CTR-GCN: row k is of joints whose bones begin at k.
+        # Rows and columns are swapped, as in CTR-GCN: row k has the joints whose bones begin at k.
         adjacency_SJJ = bone_subsets(topology)
         self.norm = nn.BatchNorm1d(bodies * topology.num_joints * 3)
         self.units = nn.ModuleList(
@@ -61,8 +61,8 @@ class Unit(nn.Module):
 
 
 class Neighbors(nn.Module):
-    """Weighted sum over the other joints, with weights that are learned for all clips and, for each channel, corrected
-    by how two joints' means over time differ; a residual."""
+    """Weighted sum over joints with a residual. Weights are learned, plus a correction per channel from the difference
+    of two joints' means over time."""
 
     def __init__(self, before: int, after: int, adjacency_SJJ: Tensor) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class Time(nn.Module):
 
 
 def _point(before: int, after: int) -> nn.Sequential:
-    """A convolution of a joint in a frame alone, and batch norm."""
+    """A 1x1 convolution and batch norm."""
     conv = nn.Conv2d(before, after, 1)
     _kaiming(conv)
     return nn.Sequential(conv, nn.BatchNorm2d(after))

@@ -1,9 +1,9 @@
-"""S-JEPA: predict the features of hidden tokens (ECCV 2024).
+"""S-JEPA: predict the features of masked tokens (ECCV 2024).
 
 The student encodes the tokens of a transformed clip that motion-aware masking leaves visible; a predictor over the full
-grid guesses what an EMA target encoder sees at the hidden ones when it reads the same interval untransformed and whole:
-its output is masked, not its input. Channels are taken for classes, with a center that keeps them all in use. No code
-is published; what the paper does not specify is marked *our assumption*. R bodies, N tokens, D width.
+grid predicts the features of an EMA target encoder at the masked tokens. The target encoder reads the same interval,
+untransformed and unmasked. Channels are treated as classes, with a center that keeps them all in use. No code is
+published; what the paper does not specify is marked *our assumption*. R bodies, N tokens, D width.
 """
 
 from typing import Literal
@@ -38,7 +38,10 @@ class SJEPAConfig(MaskedConfig):
     target_temp: float = Field(0.06, gt=0, description="temperature of the target's softmax over channels")
     predicted_temp: float = Field(0.1, gt=0, description="temperature of the prediction's softmax")
     center_momentum: float = Field(
-        0.9, ge=0, le=1, description="of the target's center; mean of all its tokens of all ranks (our assumption)"
+        0.9,
+        ge=0,
+        le=1,
+        description="EMA momentum of the target's center, a mean over all its tokens and all ranks (our assumption)",
     )
     momentum: float = Field(
         0.9992,
@@ -50,7 +53,9 @@ class SJEPAConfig(MaskedConfig):
     vertical_deg: float = Field(30.0, description="rotation limit about the vertical axis (our assumption)")
     tilt_deg: float = Field(0.0, description="rotation limit about the other axes (our assumption)")
     mirror_p: float = Field(
-        0.5, description="chance of a reflection, left and right joints swapped; the target stays (our assumption)"
+        0.5,
+        description="probability of a reflection with swapped left and right joints; the target is not reflected (our "
+        "assumption)",
     )
     shift: float = Field(
         0.02, description="translation limit along every axis (our assumption)", json_schema_extra={"unit": "m"}
@@ -98,7 +103,7 @@ class SJEPA(Method):
         step.keep("target", target_RND.flatten(0, 1))
         return {
             "loss": step.mean((loss_RN * mask_RN).sum(), mask_RN.sum()),
-            # Between bodies at the same place: 0 when targets say where a token is and nothing else.
+            # Variance over bodies at the same position: 0 if targets depend only on the position of a token.
             "target_std": spread(target_RND.float()).mean(),
         }
 

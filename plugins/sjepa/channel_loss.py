@@ -1,4 +1,4 @@
-"""Cross-entropy between features whose channels are taken for classes (S-JEPA): no head, no prototypes, no logits."""
+"""Cross-entropy between features whose channels are treated as classes (S-JEPA): no head, no prototypes, no logits."""
 
 from __future__ import annotations
 

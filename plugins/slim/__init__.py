@@ -1,5 +1,5 @@
-"""SLiM (Do et al., 2026): the method, its targets of hidden tokens, and the comparisons of its paper: studies, tables
-and the figures that it prints."""
+"""SLiM (Do et al., 2026): the method, its targets of masked tokens, and the comparisons of its paper: studies, tables
+and published results."""
 
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ from skelbench.plugin import (
 
 _PUBLISHED = Path(__file__).parent / "published"
 
-# What readers must know of the published figures, by the table or figure that shows them.
+# Notes on the published results, by the table or figure that shows them.
 _NOTES = {
     "linear": {
         "linear": "Paper: SLiM, Table 1 (PSTL is printed PTSL there), or the authors' own repository; joint stream "
         "unless the row says another, at the full size and by each paper's own probe; not measured here.",
     },
     "flops_supp": {
-        "flops": "Paper: published in the SLiM paper, not measured here, and of mixed conventions: 28.32, 1.97 and "
+        "flops": "Paper: published in the SLiM paper, not measured here, with mixed conventions: 28.32, 1.97 and "
         "17.70 follow from one (2 bodies, 2 FLOPs per MAC, 74 visible tokens, 5-block decoder, element-wise operations "
         "included), 3.59 and 8.36 do not; by one convention 30x25 without class token costs 4.91 times 8x25 with class "
         "token, not 7.89 times.",
@@ -43,13 +43,13 @@ _NOTES = {
         "slim:half-batch, the paper's batch of 384: from `skelbench study batch` with the same preset.",
     },
     "transfer": {
-        "transfer": "Paper: SLiM, Table 9, PKU-MMD II. Its caption says frozen; what stands as fine-tuned is of "
-        "encoders that were fully fine-tuned in their sources, and of IGM's and LongT-GAN's frozen figures the "
-        "sources' own protocol is not confirmed. At the full size, not measured here.",
+        "transfer": "Paper: SLiM, Table 9, PKU-MMD II. Its caption says frozen; rows marked fine-tuned are from "
+        "encoders that their sources fully fine-tuned; the protocol of IGM's and LongT-GAN's frozen results is not "
+        "confirmed. At the full size, not measured here.",
     },
     "semi": {
         "semi": "Paper: SLiM, Table 2 (a): each row by its own paper's fine-tuning and label subsets, which the "
-        "columns of 1 and 10 % do not tell apart; at the full size, not measured here.",
+        "columns of 1 and 10 % do not separate; at the full size, not measured here.",
     },
     "retrieval": {
         "retrieval": "Paper: SLiM, Table 2 (b): by its caption 1-NN of the frozen encoder; at the full size, not "
@@ -152,7 +152,7 @@ def skelbench_tables():
         TableSpec(
             name="degraded-pretraining",
             target="skelbench_plugins.slim.tables:DEGRADED_PRETRAINING",
-            summary="slim and slim:degraded on clean and on degraded clips; the paper's figures",
+            summary="slim and slim:degraded on clean and on degraded clips; published results",
             needs_runs=False,
         )
     ]
@@ -238,7 +238,7 @@ def skelbench_methods() -> list[MethodSpec]:
                 "train.clip_grad": 3.0,
             },
             presets={
-                # The harness's preset, with the paper's 20 epochs of warm-up also where a schedule has 100.
+                # The harness's preset, with the paper's 20 epochs of warm-up also for 100 epochs.
                 "ablation": {"train.epochs": 100.0, "schedule.warmup": 20 / 100},
                 # Settings of the authors' announced code (repository KAIST-VICLab/SLiM, commit 2b8bb41), where they
                 # differ from the paper's text.

@@ -15,8 +15,8 @@ def koleo(x_RD: Tensor, rows: int | None = None, eps: float = 1e-8) -> Tensor:
     rows of all processes, in groups of ``rows`` consecutive ones (None = all together).
 
     Spreads features over the sphere. One view at a time: two views of a clip must not be each other's neighbors.
-    DINOv2's code searches the rows of each process alone, which makes the distances depend on the number of processes;
-    in KAIST-VICLab/SLiM a process has 192 clips. Computed in float32; zero for fewer than two rows. Source: DINOv2.
+    DINOv2's code searches only the rows of each process, so distances depend on the number of processes (192 clips per
+    process in KAIST-VICLab/SLiM). Computed in float32; zero for fewer than two rows. Source: DINOv2.
     """
     x_RD = global_rows(x_RD.to(torch.promote_types(x_RD.dtype, torch.float32)))
     x_RD = F.normalize(x_RD, dim=-1, eps=eps)

@@ -3,8 +3,8 @@
 An EMA teacher sees two unmasked global views. The student (a) predicts the teacher's prototype distribution at masked
 tokens of each global view (MFP, section 3.2) and (b) matches the teacher's class token of one global view from the
 other global view and from local views cut from the same interval (GLCL). Masks are Semantic Tubes (section 3.3), views
-go through Skeleton-Aware Augmentations (section 3.4). What the paper leaves open follows DINOv2's ViT-L recipe, whose
-published constants the paper shares. Every part can be exchanged or left out for the paper's ablations.
+go through Skeleton-Aware Augmentations (section 3.4). Unspecified details follow DINOv2's ViT-L recipe, whose
+published constants the paper shares. Every part can be exchanged or removed for the paper's ablations.
 R bodies, V student views per anchor, E bottleneck width.
 """
 
@@ -42,7 +42,7 @@ from skelbench.views import (
 from .koleo import koleo
 
 LOCALS = ((32, 0.35, 0.7), (16, 0.15, 0.4), (8, 0.05, 0.2))
-"""Local views: frames and duration range as a share of the anchor's interval (appendix B)."""
+"""Local views: frames and duration range as a fraction of the anchor's interval (appendix B)."""
 MIN_FRAMES = 16
 """Shortest crop of ``whole_frames``, or the frames of the view if it has fewer (KAIST-VICLab/SLiM)."""
 LIMITED_DEG = 17.18873385
@@ -53,12 +53,14 @@ Amount = Literal["full", "limited", "none"]
 
 
 class SlimConfig(PrototypeSettings):
-    """Paper-literal defaults; *our assumption* marks what the paper does not say."""
+    """Paper-literal defaults; *our assumption* marks unspecified details."""
 
     ADDED = frozenset({"whole_frames", "extend_below", "koleo_clips"})
 
-    target: str = Field("prototypes", description="what masked tokens predict, see `skelbench plugins list`")
-    target_settings: dict[str, Any] = Field({}, description="settings of a target of your own")
+    target: str = Field(
+        "prototypes", description="prediction target of masked tokens, see `skelbench plugins list targets`"
+    )
+    target_settings: dict[str, Any] = Field({}, description="settings of your own target")
     decoder_dim: int = Field(256, ge=1, description="decoder width of target=coordinates")
     decoder_depth: int = Field(5, ge=1, description="decoder blocks of target=coordinates")
     decoder_heads: int = Field(8, ge=1, description="decoder attention heads of target=coordinates")
@@ -87,7 +89,9 @@ class SlimConfig(PrototypeSettings):
         "clip", description="rule for the last tubes of a mask; printed = Algorithm 1"
     )
     stratified: bool = Field(False, description="spread mask ratios evenly over the batch")
-    clean_pass: bool = Field(True, description="class tokens from an unmasked student pass (else the masked one)")
+    clean_pass: bool = Field(
+        True, description="take class tokens from an unmasked student pass (else from the masked one)"
+    )
     match_both: bool = Field(False, description="match every local view to both teacher views")
     rotation: Amount = Field("full", description="limited = 0.3 rad about every axis (our assumption)")
     mirroring: Amount = Field("full", description="limited = left and right indices swapped without a reflection")
@@ -101,10 +105,10 @@ class SlimConfig(PrototypeSettings):
     scale_groups: Literal["parts", "limbs"] = Field("parts", description="groups of bone-aware scaling (assumption)")
     noise: bool = Field(False, description="Gaussian noise and axis dropping of the authors' code")
     resize: Literal["ends", "release", "uniform-frames"] = Field(
-        "ends", description="how a crop becomes T frames; uniform-frames: no frame between two of a longer one"
+        "ends", description="resampling of a crop to T frames; uniform-frames: longer crops without interpolation"
     )
     whole_frames: bool = Field(False, description="crops of whole frames, 16 or more (8 for local views of 8 frames)")
-    extend: int = Field(0, ge=0, description="play very short clips forth and back to at least this many frames")
+    extend: int = Field(0, ge=0, description="play very short clips forth and back, to at least this number of frames")
     extend_below: int = Field(16, ge=0, description="clips with fewer frames than this are very short")
 
     @model_validator(mode="after")
@@ -115,7 +119,7 @@ class SlimConfig(PrototypeSettings):
 
     @property
     def predicts(self) -> bool:
-        """Whether hidden tokens are predicted. Without masks of global views there are none to predict."""
+        """Whether masked tokens are predicted; not without masks of global views."""
         masked = self.global_mask != "none" and self.global_mask_p > 0 and self.global_ratio[1] > 0
         return self.mfp_weight > 0 and masked
 
@@ -145,7 +149,7 @@ class Slim(Method):
         super().__init__(config, context)
         self.encoder = context.encoder()
         if not any(view.mask for view in self.views(config, context.grid).values()):
-            self.encoder.prepare(frozenset())  # a mask token that is never shown would get no gradient
+            self.encoder.prepare(frozenset())  # an unused mask token would get no gradient
         self.roles = {"encoder": "student", "teacher.encoder": "teacher"}
         self.target: Any = None
         self.cl_head: Any = None

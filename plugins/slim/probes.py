@@ -32,9 +32,9 @@ PARTS = ("class -4", "class -3", "class -2", "class -1", "mean")
 READOUTS = {"cls": (3, 4), "cls+mean": (3, 5), "cls4": (0, 4), "cls4+mean": (0, 5)}
 """Readout -> its first part and the part after its last."""
 SIMILAR = 8
-"""Best probes whose disagreement measures what selection is worth."""
+"""Number of best probes whose disagreement measures the gain from selection."""
 EXPECTED_MAXIMUM = 1.4236
-"""Expected maximum of this number of standard normal variables."""
+"""Expected maximum of 8 standard normal variables."""
 PAPER_CLIPS = 16_487
 """Test clips of NTU RGB+D 60 X-Sub."""
 
@@ -153,8 +153,9 @@ class SlimReleaseLinear(Protocol):
 def selection_gain(disagreement: float, clips: int) -> float:
     """Expected gain in accuracy of the best of about 8 equally good probes on the test clips that choose it.
 
-    ``disagreement``: fraction of the clips that one of two such probes has right and the other wrong. The difference of
-    two accuracies then has variance ``disagreement / clips``, so each deviates by its root over the root of 2.
+    ``disagreement``: fraction of the clips that one of two such probes classifies correctly and the other does not. The
+    difference of two accuracies then has variance ``disagreement / clips``, so each deviates by its root over the root
+    of 2.
 
     >>> round(100 * selection_gain(0.04, 16487), 2)
     0.16
@@ -230,22 +231,24 @@ class _Grid:
 class SlimReleaseSemi(FineTune):
     """``semi@1@slim-release``: all weights by SGD, the encoder at a hundredth of the classifier's rate, 20,000 steps.
 
-    Our assumption: one process that sees whole batches, where each of the release's two processes trains an encoder of
-    its own; lists of labels of our own, as the release's depend on the order of its files.
+    Our assumption: one process with whole batches (each of the release's two processes trains its own encoder), and our
+    own lists of labels (the release's depend on the order of its files).
     """
 
     epochs: int = Field(1, ge=1, description="passes over the labeled clips")
-    min_steps: int = Field(20_000, ge=0, description="more epochs where they make fewer steps than this")
+    min_steps: int = Field(20_000, ge=0, description="least number of steps; with few clips, more epochs")
     batch_size: int = Field(256, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")
-    lr: float = Field(1e-5, gt=0, description="at the start, not scaled by the batch size")
+    lr: float = Field(1e-5, gt=0, description="learning rate at the start, not scaled by the batch size")
     head_lr: float = Field(100.0, gt=0, description="the classifier's rate, times lr")
     layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
-    weight_decay: float = Field(1e-4, ge=0, description="of the optimizer")
+    weight_decay: float = Field(1e-4, ge=0, description="weight decay of the optimizer")
     decay_all: bool = Field(True, description="weight decay of biases, norms and other 1-D parameters as well")
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
     min_lr: float = Field(0.0, ge=0, description="learning rate at the end of half a cosine")
-    drop_path: float = Field(0.0, ge=0, lt=1, description="chance to leave out the last block; earlier ones less")
+    drop_path: float = Field(
+        0.0, ge=0, lt=1, description="probability of skipping the last block; lower for earlier ones"
+    )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="fraction of the target spread over all classes")
     label_share: float = Field(0.01, gt=0, le=1, description="fraction of the training clips whose labels are used")
 

@@ -33,7 +33,7 @@ VIEWS = {
     "method.resize": "release",
     "method.whole_frames": True,
 }
-"""Settings of preset ``release`` that decide how an evaluation shows clips to the encoder."""
+"""Settings of preset ``release`` for the preparation of clips in an evaluation."""
 OTHER_FILES = "take teacher_checkpoint.pth, an exported encoder, or model.safetensors of the authors' hub"
 
 

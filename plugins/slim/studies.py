@@ -17,7 +17,7 @@ from . import tables
 
 def _ablation(name: str, rows: Sequence[Row] | Callable[..., object], figure: str = "") -> Study:
     """The variants of ``rows``, in their order, at 8 tokens."""
-    assert not callable(rows)  # a table may also make its rows of the runs that there are; these do not
+    assert not callable(rows)  # these tables declare their rows; a function would make them from existing runs
     return Study(
         name=name,
         table=name,
@@ -35,7 +35,7 @@ TOKEN_BUDGET = Study(
     figure="token-budget",
     preset="quick",
     gpu_preset="paper",
-    # The longest trials come last of a seed: what is there early is most of the table.
+    # The longest trials of a seed are last, so most of the table is filled early.
     grid={
         "tokens": (8, 15, 30),
         "method": tuple(dict.fromkeys(row.title for row in tables.TOKEN_BUDGET if row.planned)),
@@ -54,8 +54,7 @@ SCALING = Study(
     figure="scaling",
     preset="small",
     sets={"tokens": 8},
-    # Trainings of their own, not snapshots of one: each comes to the end of its learning rate. The longest are last
-    # of a seed.
+    # Separate trainings, not snapshots of one: each completes its learning-rate schedule. The longest are last.
     grid={
         "budget": ("clips=8000", "clips=40000", "clips=160000", "clips=640000"),
         "method": ("gfp", "mamp", "skeletonmae", "dino", "slim"),
@@ -70,7 +69,7 @@ _MASKED = ("skeletonmae", "mamp", "sjepa", "gfp")
 
 
 def _over_methods(table: str, *methods: str, probe: tuple[str, ...], **more: Any) -> Study:
-    """``methods`` at 8 tokens, all else equal, measured as ``table`` shows."""
+    """A study of ``methods`` at 8 tokens, all else equal, with the protocols of ``table``."""
     return Study(
         name=table,
         table=table,

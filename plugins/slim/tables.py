@@ -1,7 +1,7 @@
-"""The SLiM paper's ablations as tables, and its rows of tables that compare any methods: in its order and with its
-figures.
+"""The SLiM paper's ablations as tables, and its rows of tables that compare any methods, in its order and with its
+results.
 
-Where the paper leaves a setting open, a note names our assumption.
+If the paper does not specify a setting, a note names our assumption.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ TOKEN_BUDGET = [
     *_budgets("slim", "SLiM", 8, 15, 30, suffix=", batch 768"),
 ]
 
-# Table 9: of all but SLiM what the sources themselves did, which is mostly to fine-tune.
+# Table 9: for all methods except SLiM the protocol of their own papers, mostly fine-tuning.
 TRANSFER = [
     Row(method=method, planned=False, printed=Printed("slim-transfer", spelling, f"from {source} xsub"))
     for source in ("ntu60", "ntu120")
@@ -108,7 +108,7 @@ def _columns(
     variant: str = "",
     stream: str = "joint",
 ) -> list[Row]:
-    """Published figures of a method: column -> how the published table calls it."""
+    """Published results of a method: column -> its name in the published table."""
     labels = {"stream": stream}
     return [
         Row(
@@ -139,7 +139,7 @@ RETRIEVAL = [
 ]
 RETRIEVAL += _columns("retrieval", "UmURL", {"accuracy": "joint+bone+motion"}, "umurl", stream="joint + bone + motion")
 
-# Tables 11 and 12. Shares of 25 joints: 3, 5 and 8 are 0.12, 0.2 and 0.32.
+# Tables 11 and 12. Fractions of 25 joints: 3, 5 and 8 are 0.12, 0.2 and 0.32.
 _CLEAN = {"clean": "clean"}
 _DECLARED, _PARENT, _ZERO = (
     {f"{kind}_{share}": f"{words} {joints}/25" for share, joints in (("0.12", 3), ("0.2", 5), ("0.32", 8))}
@@ -225,8 +225,8 @@ STM = StudyTable(
     against="Over tubes, 50–90 %",
     paper=_BOTH_SPLITS,
     notes=(
-        "Random: joints and patches hidden one by one. Global none: nothing is hidden to be predicted, so that is GLCL "
-        "alone (`slim:glcl-only`), also in the paper.",
+        "Random: independently masked tokens. Global none: no masked tokens to predict, so only GLCL "
+        "(`slim:glcl-only`), also in the paper.",
         _NTU60,
     ),
 )

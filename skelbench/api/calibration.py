@@ -23,8 +23,8 @@ Z = 1.96
 
 
 def expected(published: float, spread: float | None, n: int) -> tuple[float, float]:
-    """Interval for a second measurement of a published accuracy: Wilson's 95 % interval of that share on ``n`` test
-    clips, wider by 1.96 times the standard deviation that the source states, if it states one, on both sides.
+    """Interval for a second measurement of a published accuracy: Wilson's 95 % interval of that fraction on ``n`` test
+    clips, widened on both sides by 1.96 times the standard deviation that the source gives, if any.
 
     >>> [round(limit, 4) for limit in expected(0.85, None, 16487)]
     [0.8445, 0.8554]
@@ -52,7 +52,7 @@ def calibrate(
         data, probe and source; and the reasons why other imported runs could not be calibrated.
 
     Raises:
-        SkelbenchError: there is nothing to calibrate: no imported run, no probe of its authors, no published figure.
+        SkelbenchError: there is nothing to calibrate: no imported run, no probe of its authors, no published number.
     """
     store = open_dataset(dataset, session.host, session.data_root)
     part = None if split is None else store.split(split).name
@@ -97,7 +97,7 @@ def _published(
     settings = probe.data.get(data.name, {})
     if differing := {key: value for key, value in settings.items() if getattr(data, key) != value}:
         options = " ".join(f"--set data.{key}={value}" for key, value in differing.items())
-        return f"its clips are not seen as its authors' are; import the file again with {options}"
+        return f"its clips are not prepared as in its authors' code; import the file again with {options}"
     own = eval_spec(host, run, probe.protocol, checkpoint, config=probe.on(data.name, full_name(data.split)))
     figure = announced.printed(run.title, own.stream_title, data.name, data.split)
     if figure is None:
@@ -112,7 +112,7 @@ def _measured(
     session: Session, run: RunDir, spec: EvalSpec, probe: NativeProbe, figure: Figure, force: bool
 ) -> dict[str, Any]:
     record = evaluate(session, run, spec, force)
-    session.features.clear()  # the next run shares none
+    session.features.clear()  # the next run cannot use these features
     metrics, data = record["metrics"], run.spec.data
     published, n = figure["value"] / 100, int(metrics["n_test"])
     spread = None if figure["std"] is None else figure["std"] / 100

@@ -38,7 +38,7 @@ def import_file(
     sets: Mapping[str, Any] | None = None,
     force: bool = False,
 ) -> ImportedRun:
-    """A run of ``method`` out of the checkpoint ``file``, in the method's native setting; one that is there is left.
+    """Make a run of ``method`` from the checkpoint ``file``, in the published setting; an existing run is not changed.
 
     Raises:
         SkelbenchError: not a checkpoint of the method, or an option does not fit it; nothing is written.

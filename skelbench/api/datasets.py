@@ -26,9 +26,9 @@ class ClipBatch(NamedTuple):
     labels: Tensor
     """int64 [B]."""
     frames: Tensor
-    """int64 [B], frames that are there."""
+    """int64 [B], number of frames."""
     bodies: Tensor
-    """int64 [B], bodies that are there."""
+    """int64 [B], number of bodies."""
 
 
 def collate(items: Sequence[tuple[Tensor, int]]) -> ClipBatch:
@@ -45,8 +45,8 @@ def collate(items: Sequence[tuple[Tensor, int]]) -> ClipBatch:
 class ClipDataset(Dataset[tuple[Tensor, int]]):
     """Clips of one part of a split: ``dataset[i]`` is (float32 [M, T, J, 3], label).
 
-    Coordinates are meters, Y up, as they are stored; M bodies that are there and T frames are the clip's own. The
-    :attr:`store` has all else: ``dataset.store.lengths[dataset.ids]``.
+    Coordinates are meters, Y up, as they are stored; M bodies and T frames are the clip's own, without padding. The
+    :attr:`store` has all other fields: ``dataset.store.lengths[dataset.ids]``.
     """
 
     collate = staticmethod(collate)
@@ -97,11 +97,11 @@ def dataset(
 
     ``split``: none = its default one; ``SPLIT~tune`` holds training subjects out for choosing settings,
     ``SPLIT~tune-camera`` and ``SPLIT~tune-setup`` cameras or setups as well. ``part``: "train", "test", or "all" clips,
-    those in neither too.
-    ``data``: where datasets are kept, as ``--data-root``. ``synthetic`` is there without any files.
+    including those in neither. ``data``: where datasets are kept, as ``--data-root``. ``synthetic`` needs no files.
 
     Raises:
-        SkelbenchError: there is no such dataset, split or part; says which there are, and how to make one.
+        SkelbenchError: there is no such dataset, split or part; the message lists the known ones and says how to make
+        one.
     """
     from skelbench.api.plugins import use_plugins
     from skelbench.pipeline.resolve import open_dataset

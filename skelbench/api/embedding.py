@@ -26,7 +26,7 @@ class SkeletonEmbedding(TransformerMixin, BaseEstimator):
 
     ``run``: whatever :func:`skelbench.load_encoder` takes, or an encoder that it made. ``X`` is what
     :meth:`skelbench.api.encoder.FrozenEncoder.embed` takes: arrays [B, T, J, 3] or [B, M, T, J, 3], or a list of clips
-    of different lengths. Fitting learns nothing: the encoder is loaded then, or when it is first used.
+    of different lengths. Fitting learns nothing; it only loads the encoder.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SkeletonEmbedding(TransformerMixin, BaseEstimator):
     def transform(self, X: Clips) -> np.ndarray:
         """float32 [B, F]."""
         if getattr(self, "loaded_", None) != (self.run, self.checkpoint, self.stream, self.device):
-            self.fit(X)  # also where set_params has named another encoder since
+            self.fit(X)  # loads again: set_params may have named another encoder
         return self.encoder_.embed(X, batch_size=self.batch_size, subtract_origin=self.subtract_origin)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -80,7 +80,7 @@ class FrozenEncoder:
     ) -> np.ndarray:
         """Features of clips, float32 [B, F], as a probe sees them: row i belongs to clip i (to ``ids[i]``).
 
-        Clips are cut to their central share, resampled to the grid's frames and read out as the run is evaluated
+        Clips are cut to their central part, resampled to the grid's frames and read out as the run is evaluated
         (:attr:`preprocessing`).
 
         Args:

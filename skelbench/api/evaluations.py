@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 def evaluate_runs(
     session: Session, runs: Sequence[tuple[RunDir, str]], protocols: Sequence[str], asked: EvaluationRequest
 ) -> list[dict[str, Any]]:
-    """One record per protocol, for the first of ``runs`` (each with its checkpoint) or for all of them fused; read
-    where it exists, else computed and written.
+    """One record per protocol, for the first of ``runs`` (each with its checkpoint) or for all of them fused. An
+    existing record is read, not computed again.
 
     With streams or data other than the run's own, its controls are evaluated the same way if they exist and have
     learned what the evaluation needs (``min_confidence``); else a note is printed.

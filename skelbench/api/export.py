@@ -129,11 +129,11 @@ def _write(session: Session, loaded: Loaded, folder: Path, onnx: bool) -> float 
     again = load_exported(folder, session.host)
     if not np.array_equal(again.embed(store, ids=some), expected):
         raise SkelbenchError(
-            f"encoder {spec.encoder} gives other features after it was written and read again; what it computes must "
-            "depend on its settings and its state_dict alone"
+            f"encoder {spec.encoder} gives other features after it was written and read again; its result must depend "
+            "only on its settings and its state_dict"
         )
     difference = None
-    if onnx:  # of a single clip the exporter would take the number for a constant
+    if onnx:  # with a single clip the exporter would make the batch size a constant
         difference = write_onnx(again, folder / ONNX, *again.prepare(store, ids=np.resize(some, CHECKED)))
     (folder / CARD).write_text(_card(session, loaded, settings, store, difference), encoding="utf-8")
     return difference

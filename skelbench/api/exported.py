@@ -52,7 +52,7 @@ class Skeleton(Spec):
         return cls(**{name: getattr(topology, name) for name in cls.model_fields})
 
     def topology(self) -> Topology:
-        """SkelbenchError if the data contradict each other."""
+        """Raise SkelbenchError if the data contradict each other."""
         return Topology(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
@@ -125,7 +125,7 @@ def read_settings(folder: Path) -> Settings:
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """ValueError if they are not valid; SkelbenchError if a later skelbench wrote them."""
+    """Raise ValueError if they are not valid, SkelbenchError if a later skelbench wrote them."""
     if isinstance(values.get("format"), int) and values["format"] > FORMAT:
         raise SkelbenchError(
             f"the export has format {values['format']}, newer than this skelbench reads ({FORMAT}); upgrade skelbench"

@@ -55,9 +55,9 @@ def load_encoder(
         checkpoint: "last", or the epoch of a kept snapshot.
         stream: joint, bone, motion or fused; none = as the run is evaluated.
         protocol: the features are those that this protocol sees.
-        readout: of a body: pooled, mean, joints, a level of the encoder, or another encoder of the method; none = the
-            protocol's.
-        device: cpu, cuda or cuda:N, or that as a ``torch.device``; none = cuda when there is one.
+        readout: feature of a body: pooled, mean, joints, a level of the encoder, or another encoder of the method; none
+            = the protocol's.
+        device: cpu, cuda or cuda:N, or a ``torch.device``; none = cuda if there is a GPU.
         plugins: files that the encoder or method comes from.
 
     Raises:
@@ -68,7 +68,7 @@ def load_encoder(
     if not isinstance(run, RunOnDisk) and is_exported(Path(run)):
         if checkpoint != "last" or stream or readout or protocol != "linear":
             raise SkelbenchError(
-                f"{run} is an exported encoder, with one checkpoint, stream and readout; name it alone"
+                f"{run} is an exported encoder, with one checkpoint, stream and readout; leave out these options"
             )
         session = open_place(Work(results=results, data=data, device=device, plugins=plugins))
         return load_exported(Path(run), session.host, session.device)

@@ -27,7 +27,7 @@ TOLERANCE = 1e-3
 
 
 def need_onnx() -> None:
-    """SkelbenchError with what to install, if something is missing."""
+    """Raise SkelbenchError with what to install, if something is missing."""
     if missing := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:
         raise SkelbenchError(
             f"an ONNX model needs {' and '.join(missing)}, which is not installed: pip install 'skelbench[onnx]'"
@@ -46,8 +46,8 @@ class Features(nn.Module):
             )
         if look.resize in PADDED:
             raise SkelbenchError(
-                f"an ONNX model is not told which frames of a short clip are padding (resize {look.resize}); export "
-                "it without --format onnx"
+                f"an ONNX model cannot know which frames of a short clip are padding (resize {look.resize}); export it "
+                "without --format onnx"
             )
         self.encoder, self.grid, self.stream = encoder.module, encoder.grid, look.stream
         self.readout, self.pooling, self.every_slot = look.readout, look.bodies_pool, look.bodies == "all-slots"

@@ -16,7 +16,7 @@ from skelbench.records.run_dir import RunDir
 
 Place = Path | str | None
 Device = Any
-"""cpu, cuda or cuda:N, or that as a ``torch.device``; None = cuda when there is one."""
+"""cpu, cuda or cuda:N, or a ``torch.device``; None = cuda if there is a GPU."""
 
 
 def open_place(asked: Work) -> Session:
@@ -44,10 +44,10 @@ class RunOnDisk:
         self.data = path_of(data)
         """Directory of the datasets; None = the usual one."""
         self.checkpoint = checkpoint
-        """"last", or the epoch of a kept snapshot, that evaluations and the encoder are of."""
+        """Checkpoint of evaluations and encoder: "last", or the epoch of a kept snapshot."""
 
     def at(self, results: Place, data: Place, checkpoint: str = "last") -> tuple[Place, Place, str]:
-        """Results, data root and checkpoint: as they are given, else its own."""
+        """Results, data root and checkpoint: the given ones, else the run's own."""
         own = self.checkpoint if checkpoint == "last" else checkpoint
         return self.path.parent if results is None else results, self.data if data is None else data, own
 

@@ -27,9 +27,9 @@ def _inputs(results: Path | str | None, all: bool, only: Mapping[str, Any]) -> T
 
 
 def results(path: Path | str | None = None) -> pandas.DataFrame:
-    """All evaluations of finished runs below ``path``, a row each: what tables are made from.
+    """All evaluations of finished runs below ``path``, one row each: the input of tables.
 
-    Accuracies are shares. Columns: method, variant, dataset, split, token grid, preset, whether it is ``exact``,
+    Accuracies are fractions. Columns: method, variant, dataset, split, token grid, preset, whether it is ``exact``,
     hardware, seed, protocol, stream, checkpoint, accuracy, the paired tests against the controls, cost, ...
     (``skelbench.reporting.frame.frame`` says what each is).
     """
@@ -61,7 +61,7 @@ class TableView:
         return self.render()
 
     def _repr_html_(self) -> str:
-        note = f"<p>Left out: {self.left_out}; all=True shows them.</p>"
+        note = f"<p>Not shown: {self.left_out}; all=True shows them.</p>"
         return self.render("html") + (note if self.left_out else "")
 
 
@@ -79,9 +79,8 @@ def compare(
     """A table over the results: ``skelbench compare``, from Python.
 
     ``table``: linear, token-budget, target-control, flops (which needs no run), or one of a plugin. ``all``: also runs
-    whose settings were changed from their preset. ``significance``: significantly different rows.
-    ``against``: difference of every row from this method. ``best_on_test``:
-    the highest test accuracy of a probe's checkpoints too.
+    whose settings were changed from their preset. ``significance``: significantly different rows. ``against``:
+    difference of every row from this method. ``best_on_test``: the highest test accuracy of a probe's checkpoints too.
 
     Raises:
         SkelbenchError: there is no such table, dataset, ...; names the nearest.
@@ -134,10 +133,10 @@ def report(
     data: Path | str | None = None,
     **only: Any,
 ) -> Path:
-    """All results as one page that loads nothing from anywhere: ``skelbench report``, from Python. Returns where it is.
+    """Write all results as one self-contained HTML page: ``skelbench report``, from Python. Return its path.
 
-    ``all``: as in :func:`compare`. ``tables``: these alone; None = all but those that count models. ``skeletons``: with
-    test clips of the most accurate run and their nearest training clips, which takes the features of its dataset.
+    ``all``: as in :func:`compare`. ``tables``: only these; None = all except tables that count models. ``skeletons``:
+    also show test clips of the most accurate run with their nearest training clips; this needs the dataset.
 
     Raises:
         SkelbenchError: there is no run yet, or nothing can be written there.

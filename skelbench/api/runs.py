@@ -62,8 +62,8 @@ class Run(RunOnDisk):
 
     @property
     def metrics(self) -> pandas.DataFrame:
-        """Log of training, a row per line: ``step``, ``epoch``, ``clips_seen``, ``loss``, ...; NaN where a
-        line has no such figure. Empty for an untrained run."""
+        """Log of training, a row per line: ``step``, ``epoch``, ``clips_seen``, ``loss``, ...; NaN where a line has no
+        such value. Empty for an untrained run."""
         return read_metrics(self._directory)
 
     @property
@@ -72,10 +72,11 @@ class Run(RunOnDisk):
         return self._directory.cost()
 
     def accuracy(self, protocol: str = "linear") -> float:
-        """Test accuracy by ``protocol``, a share: of its standard evaluation at :attr:`checkpoint`, else of the latest.
+        """Test accuracy by ``protocol`` as a fraction: of the standard evaluation at :attr:`checkpoint`, else of the
+        latest.
 
         Raises:
-            SkelbenchError: the run was not evaluated so; says how to.
+            SkelbenchError: the run has no such evaluation; says how to make it.
         """
         records = [record for record in self._directory.records() if record["spec"]["checkpoint"] == self.checkpoint]
         matching = [record for record in records if record["spec"]["protocol"] == protocol]
@@ -122,7 +123,7 @@ class Evaluation:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """All that the protocol measured; accuracies are shares."""
+        """All that the protocol measured; accuracies are fractions."""
         return dict(self.record["metrics"])
 
     @property
@@ -132,8 +133,8 @@ class Evaluation:
 
     @property
     def predictions(self) -> pandas.DataFrame:
-        """A row per test clip: ``ids``, ``labels``, ``predicted``, ``correct`` and, where the file says who is seen,
-        ``subjects``. Of several draws (label subsets, corruptions) a row per draw and clip, with ``draw`` from 0."""
+        """A row per test clip: ``ids``, ``labels``, ``predicted``, ``correct`` and, if the file has them, ``subjects``.
+        With several draws (label subsets, corruptions), one row per draw and clip; ``draw`` counts from 0."""
         import numpy as np
         import pandas
 
@@ -156,11 +157,10 @@ class Evaluation:
 def run(method: str, **asked: Any) -> Run:
     """Train ``method``, probe it and its controls, count its cost: ``skelbench run``, from Python.
 
-    A finished run is not made again, and a stopped run resumes: make the same call again. What is not given is as for
-    the command.
+    A finished run is not made again, and a stopped run resumes: make the same call again. Defaults are the command's.
 
     Raises:
-        SkelbenchError: says what is wrong and what to do; a notebook shows that sentence alone.
+        SkelbenchError: says what is wrong and what to do; a notebook shows only this message.
     """
     from skelbench.pipeline.controls import check_protocols, conclude
     from skelbench.pipeline.pace import Timer
@@ -192,7 +192,7 @@ def run(method: str, **asked: Any) -> Run:
 
 @keywords(EvaluationRequest)
 def evaluate(run: Run | str | Sequence[Run | str], protocol: str = "linear", **asked: Any) -> Evaluation:
-    """Evaluate a finished run by ``protocol``: ``skelbench eval``, from Python. What is there is read.
+    """Evaluate a finished run by ``protocol``: ``skelbench eval``, from Python. Existing results are read.
 
     ``run``: a :class:`Run`, its name, its id, or a part of either; several, one per stream, are fused.
 

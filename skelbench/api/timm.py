@@ -62,7 +62,7 @@ class SkeletonModel(nn.Module):
         return torch.cat([frozen.features(view) for view in frozen.views(clips)])
 
     def forward_head(self, features: Tensor) -> Tensor:
-        """[B, num_classes], or the features where there is no head."""
+        """[B, num_classes], or the features if there is no head."""
         return self.head(features)
 
     def forward(self, clips: Clips) -> Tensor:

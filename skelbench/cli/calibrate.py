@@ -68,6 +68,4 @@ def _show(records: Sequence[Mapping[str, Any]]) -> None:
         note = f" ({case['note']})" if case["note"] else ""
         changed = f"; imported with {case['changed']}" if case["changed"] else ""
         out.print(f"{case['method']}, {case['split']}: {case['source']}{note}; {case['n_test']:,} test clips{changed}")
-    out.print(
-        "Expected: Wilson 95 % interval of the published accuracy, wider by 1.96 times the ± that its source has."
-    )
+    out.print("Expected: Wilson 95 % interval of the published accuracy, widened by 1.96 times the ± of its source.")

@@ -75,9 +75,9 @@ def print_store(store: ClipStore, name: str) -> None:
 def print_skipped(entries: Sequence[tuple[str, str]]) -> None:
     """Print names and reasons of everything that was skipped unexpectedly."""
     for name, reason in entries:
-        err.print(styled(("left out:", "yellow"), f" {plain(name)}: {plain(reason)}"))
+        err.print(styled(("skipped:", "yellow"), f" {plain(name)}: {plain(reason)}"))
     if entries:
-        err.print(f"{len(entries):,} left out that should not have been", style="yellow")
+        err.print(f"{len(entries):,} skipped unexpectedly", style="yellow")
 
 
 def print_remarks(store: ClipStore) -> None:

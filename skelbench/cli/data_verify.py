@@ -37,7 +37,7 @@ def verify_data(dataset: Name, known: Known = None, data_root: DataRoot = None) 
             mark = styled((check.state, STYLES[check.state]))
             table.add_row(check.name, mark, plain(check.value), plain(check.expected))
             report(1)
-    against = f"beside the published figures of {kind}" if kind else "no published figures are known for it"
+    against = f"compared with the published counts of {kind}" if kind else "no published counts are known for it"
     out.print(styled((f"dataset {dataset}", "bold"), f", {against}"))
     out.print(table)
     together: dict[tuple[str, str], list[str]] = {}

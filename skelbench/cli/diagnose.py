@@ -263,4 +263,5 @@ def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tu
 
     store = open_dataset(dataset, session.host, session.data_root)
     data = data_of(DataSpec(), store, dataset, store.split(split).name)
-    return data, store, Grid(*token_grid(tokens).values(), store.topology.num_joints)
+    grid = token_grid(tokens)
+    return data, store, Grid(grid["grid.frames"], grid["grid.patch"], store.topology.num_joints)

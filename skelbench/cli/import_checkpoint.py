@@ -75,7 +75,7 @@ def _show(imported: ImportedRun) -> None:
             ("read", facts["read"]),
             ("settings", listed(facts["settings"])),
             ("assumed", imported.assumed and f"{listed(imported.assumed)} (the file does not say)"),
-            ("left out", left_out and f"{left_out}: no part of an encoder"),
+            ("skipped tensors", left_out and f"{left_out}: no part of an encoder"),
             ("directory", imported.run.path),
         ]
     )

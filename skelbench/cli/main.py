@@ -53,14 +53,14 @@ OTHER_WORDS = {"train": "run", "pretrain": "run", "probe": "eval", "evaluate": "
 """Words that a user may try -> the command."""
 ONE_NUMBER = {
     "--seed": "takes one whole number, 0 or more; --seeds 0,1 makes one run per seed",
-    "--tokens": "takes the number of temporal tokens alone: 8, 15 or 30",
+    "--tokens": "takes only the number of temporal tokens: 8, 15 or 30",
 }
 """Options of one number -> what to write."""
 TOGETHER = ("run", "eval")
 """Commands that run under torchrun."""
 PLACE_ERRORS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or choose another place")
 PLACE_ERRORS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place you have access to")
-PLACE_ERRORS |= {errno.ELOOP: "it is a link where none can be; remove it"}
+PLACE_ERRORS |= {errno.ELOOP: "links are not allowed here; remove it"}
 
 
 def _version(requested: bool) -> None:
@@ -78,7 +78,7 @@ def options(
         list[str] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin file. Repeatable.")
     ] = None,
 ) -> None:
-    """Only shown by --help: :func:`main` takes --debug and --plugin out of the arguments wherever they stand."""
+    """Only shown by --help: :func:`main` takes --debug and --plugin out of the arguments at any position."""
 
 
 def _app() -> typer.Typer:
@@ -178,7 +178,7 @@ def report(error: BaseException, debug: bool = False) -> int:
 
 def _usage(error: TyperException) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
-        return error.exit_code  # rich help is printed while the error is made
+        return error.exit_code  # click has printed the help already
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "skelbench"
     message = " ".join(error.format_message().split()).rstrip(".")

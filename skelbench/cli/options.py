@@ -119,7 +119,7 @@ def numbers_of(option: str, text: str, example: str) -> list[int]:
 
 
 def kind_of_picture(output: Path) -> str:
-    """``png``, ``svg`` or ``pdf``, by the name of ``output``; refuses a place where none can be."""
+    """``png``, ``svg`` or ``pdf``, by the name of ``output``; raise if no file can be written there."""
     suffix = output.suffix.lower().removeprefix(".")
     if suffix not in ("png", "svg", "pdf"):
         raise SkelbenchError(f"-o {output}: end the name in .png, .svg or .pdf, which says what kind it is")
@@ -137,7 +137,7 @@ def check_place(output: Path) -> None:
 
 
 def new_dataset_name(name: str) -> str:
-    """``name`` for a dataset that is about to be made; those that are built in are taken."""
+    """Return ``name`` for a new dataset; names of built-in datasets are taken."""
     from skelbench.data.synthetic.dataset import NAME
     from skelbench.plugin.host import get_host
 

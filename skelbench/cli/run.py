@@ -40,7 +40,7 @@ def run(
     Repeat the command to resume an interrupted run. Finished work is skipped.
     """
     if as_json and not dry_run:
-        raise SkelbenchError("--json is how --dry-run shows what it found; add --dry-run")
+        raise SkelbenchError("--json is a format of --dry-run; add --dry-run")
     chosen = _seeds(seeds, asked)
     from skelbench.plugin.host import request_more
 

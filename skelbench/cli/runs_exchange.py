@@ -1,4 +1,4 @@
-"""``skelbench runs export|verify|add``: hands runs on as one file."""
+"""``skelbench runs export|verify|add``: exchanges runs as one file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def export(
     runs: Annotated[list[str], typer.Argument(metavar="RUN", help=RUN)],
     output: Annotated[Path, typer.Option("-o", "--output", help="Zip file to write.")],
     weights: Annotated[bool, typer.Option("--weights", help="Include the weights of the encoders.")] = False,
-    alone: Annotated[bool, typer.Option("--alone", help="Leave out the baselines of the runs.")] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Exclude the baselines of the runs.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     results: ReadResults = None,
 ) -> None:
@@ -34,7 +34,7 @@ def export(
     from skelbench.reporting.controls import CONTROLS, Controls
 
     if os.path.lexists(output) and not force:
-        raise SkelbenchError(f"{output} is there already; give another -o, or replace it with --force")
+        raise SkelbenchError(f"{output} exists already; give another -o, or replace it with --force")
     store = ResultStore(results)
     chosen: dict[str, RunDir] = {run.name: run for run in map(store.whole, runs)}
     if not alone:

@@ -36,7 +36,7 @@ def list_runs(
     from skelbench.reporting.terminal import Terminal
 
     if as_json and (sort or columns):
-        raise SkelbenchError("--json has every run with all that is known of it; leave --sort and --columns out")
+        raise SkelbenchError("--json prints every run with all its facts; leave out --sort and --columns")
     store = ResultStore(results)
     numbered = store.numbered()
     filters.check(numbered, get_host())

@@ -42,7 +42,7 @@ def show(
     print_facts(_about(stored), title=f"{stored.title}, run #{number}")
     modified = stored.info["modified"]
     print_facts(_settings(stored.spec.model_dump(mode="json"), modified), title="\nSettings")
-    changed = "Behind * what was changed: " + ", ".join(modified) if modified else "Nothing was changed"
+    changed = "* = changed: " + ", ".join(modified) if modified else "Nothing was changed"
     out.print(f"{changed} (preset {stored.info['preset']}).\n", style="dim")
     print_facts(_environment(stored.info.get("environment", {})), title="Environment")
     print_facts([("training", training_text(stored.info)), *anomalies(stored.info)], title="\nTraining")

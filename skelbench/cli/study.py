@@ -203,7 +203,7 @@ def show_trials(
         return
     durations = [remaining for remaining in seconds if remaining is not None]
     about = duration(max([sum(durations) / jobs, *durations]))
-    unknown = f", {len(seconds) - len(durations)} of unknown length" if len(durations) < len(seconds) else ""
+    unknown = f", {len(seconds) - len(durations)} of unknown duration" if len(durations) < len(seconds) else ""
     out.print(
         f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}. About {about} on {session.device} with "
         f"{jobs} in parallel ({duration(sum(durations))} of training in all); probes come on top"
@@ -260,13 +260,13 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
             if built.rows or table == "linear":
                 out.print(Terminal(built, notes=False, hint="compare --wide"))
                 break
-        except Exception as error:  # the runs are what hours went into
+        except Exception as error:  # the runs took hours: an error of the table must not hide them
             err.print(f"note: table {table} could not be made: {plain(one_line(error))}", soft_wrap=True)
     out.print("Next:")
     where = named_root(results.root)
     compare = f"  skelbench compare --table {table}{' --all' if changed else ''}{where}"
     out.print(styled(compare, ("  # from all runs there are", "dim")), soft_wrap=True)
-    if study.then:  # what a study cannot issue, as it needs what only its reader knows
+    if study.then:  # commands that need a choice of the user
         own = {trial.id for trial in trials}
         for run in results.read():
             if run.outcome == "done" and run.spec.id in own:

@@ -25,7 +25,7 @@ def act(study: Study, states: States, engine: Queue, asked: str) -> bool:
         out.print(engine.emit(missing) or f"# {study.name}: nothing to submit\n", end="", soft_wrap=True)
     elif asked == "--cancel":
         jobs = engine.cancel()
-        out.print(f"{study.name}: {jobs} job{'s' * (jobs != 1)} cancelled; what ran has been asked to save its state")
+        out.print(f"{study.name}: {jobs} job{'s' * (jobs != 1)} cancelled; running trials save their state")
     elif asked == "--status":
         _show(study, states, engine)
     elif missing:

@@ -235,7 +235,7 @@ def _print_further(protocol: str, pairs: list[tuple[Any, dict[str, Any]]]) -> No
 
 
 def accuracy(run: RunDir, record: Mapping[str, Any]) -> str:
-    """Accuracy in percent; of several draws with their standard deviation: ``52.3% ± 1.2 (sd of 5 label subsets)``."""
+    """Accuracy in percent; several draws add a standard deviation: ``52.3% ± 1.2 (sd of 5 label subsets)``."""
     mean, sd = record["metrics"]["accuracy"], record["metrics"].get("accuracy_sd")
     outcomes = _outcomes(run, record) if sd is not None or record.get("drawn") else None
     sd = outcomes.spread if sd is None and outcomes else sd

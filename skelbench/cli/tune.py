@@ -1,4 +1,4 @@
-"""``skelbench tune``: equal trials for every method, chosen among on held-out training subjects."""
+"""``skelbench tune``: the same number of trials for every method, compared on held-out training subjects."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def tune(
         raise SkelbenchError(f"--probe {probe!r} names {len(protocols)} protocols; one chooses, for example linear")
     settings = parse_sets(set_ or [])
     if "seed" in settings:
-        raise SkelbenchError("--set seed: trials have the seed of --seed, what is trained again the seeds after it")
+        raise SkelbenchError("--set seed: trials have the seed of --seed, final trainings have the seeds after it")
     for key, instead in (("method", "name methods before the options"), ("budget", "give --budget clips=N")):
         if key in settings:
             raise SkelbenchError(f"--set {key} is not a setting of a run; {instead}")
@@ -154,7 +154,7 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
 
     try_all(tunings, session, work)
     records = [tuning.record(session, command()) for tuning in tunings]
-    for record in records:  # hours went into the trials
+    for record in records:  # the trials took hours
         write(session.results, record)
     records = retrain(tunings, records, session, work)
     out.print(Terminal(tuned.build(records)))

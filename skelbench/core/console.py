@@ -170,7 +170,7 @@ class _Meter:
         self.done += advance
         self.total = total or self.total
         self.fields.update(fields)
-        if advance:  # a note says nothing about when the work began
+        if advance:  # a note does not start the clock
             self._first = self._first or (time.monotonic(), self.done)
 
     @property

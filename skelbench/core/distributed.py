@@ -54,8 +54,7 @@ def rank() -> int:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Treat this process as a single one within the block: for steps of one process, or on devices outside the
-    group.
+    """Treat this process as a single one within the block: for steps of one process, or on devices outside the group.
 
     >>> with alone():
     ...     world(), rank()
@@ -120,8 +119,8 @@ def reaching() -> Iterator[None]:
         if not isinstance(error, dist.DistError) and not (active() and _LOST.search(str(error))):
             raise
         raise PeerLost(
-            f"another of the {os.environ.get('WORLD_SIZE', 'several')} processes of this run has ended, or says "
-            "nothing; run the same command again to continue from the last saved state"
+            f"another of the {os.environ.get('WORLD_SIZE', 'several')} processes of this run has ended or does not "
+            "respond; run the same command again to continue from the last saved state"
         ) from error
 
 

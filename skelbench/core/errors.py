@@ -78,7 +78,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     The last parts of dotted names decide: ``temperatur`` is not ``encoder.temporal``, but ``lrr`` is ``train.lr``.
     """
     outer, _, last = _parts(name)
-    initials = "".join(word[:1] for word in last.split("-"))  # learning-rate is lr
+    initials = "".join(word[:1] for word in last.split("-"))  # "lr" abbreviates "learning-rate"
     ranked = []
     for candidate in sorted(candidates):
         their_outer, _, candidate_name = _parts(candidate)

@@ -67,12 +67,12 @@ class Lease:
         self.release()
 
     def check(self) -> None:
-        """SkelbenchError if another process has taken the lease over, even if it ended since."""
+        """Raise SkelbenchError if another process has taken the lease over, even if it ended since."""
         owner = self._lock.owner
         lost = owner.token != self._lock.token if owner else not self.path.exists() and self.path.parent.exists()
         if lost:
             raise SkelbenchError(
-                f"another process has taken over {self.path.parent}, because this process stood still for more than "
+                f"another process has taken over {self.path.parent}, because this process did not run for more than "
                 f"{STALE_SECONDS:.0f} seconds; nothing more is written there, issue the same command again later"
             )
 

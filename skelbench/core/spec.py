@@ -75,8 +75,10 @@ class DataSpec(Grown):
 
     name: str = Field("synthetic", description="dataset")
     split: str = Field("", description="split; empty = the dataset's default")
-    second_body: SecondBody = Field("zero", description="second body of a clip of one: absent, or the first repeated")
-    min_frames: int = Field(0, ge=0, description="training clips with fewer frames are left out; test clips never are")
+    second_body: SecondBody = Field(
+        "zero", description="second body of single-body clips: zeros, or the first one again"
+    )
+    min_frames: int = Field(0, ge=0, description="training clips with fewer frames are excluded; test clips never are")
     dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane, filled in when it is opened")
     fingerprint: str = Field("", description="content hash of the dataset, filled in when it is opened")
 
@@ -91,12 +93,12 @@ class DataSpec(Grown):
 
 
 class TrainSpec(Grown):
-    """Training without optimizer and schedule. Durations are shares of the schedule. Fields with ``exclude`` change
+    """Training without optimizer and schedule. Durations are fractions of the schedule. Fields with ``exclude`` change
     memory or speed only: they are recorded next to the spec and do not enter the id."""
 
     ADDED = frozenset({"align", "degrade"})
 
-    epochs: float = Field(150, ge=0, description="length of the schedule in epochs")
+    epochs: float = Field(150, ge=0, description="training length in epochs")
     iters_per_epoch: int | None = Field(None, ge=1, description="steps that count as one epoch; none = one pass")
     batch_size: int = Field(768, ge=1, description="clips per step over all processes")
     lr: float = Field(2e-4, gt=0, le=1e6, description="peak learning rate")
@@ -104,34 +106,34 @@ class TrainSpec(Grown):
     weight_decay: float = Field(0.05, ge=0, description="weight decay at the start")
     weight_decay_end: float | None = Field(None, ge=0, description="weight decay at the end (cosine); none = constant")
     clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
-    bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
-    center: Origin = Field("clip", description="origin: the first body's for all bodies, or each body's own")
-    align: Align = Field("none", description="clips turned to face one way, in every frame or as in the first")
+    bodies: Bodies = Field("valid", description="bodies of a clip used in training")
+    center: Origin = Field("clip", description="origin: center of the first body for all bodies, or of each body")
+    align: Align = Field("none", description="rotation of clips to one direction, in every frame or as in the first")
     degrade: tuple[dict[str, Any], ...] = Field(
-        (), description="what is done once to each training clip, in order: [{kind='zero-fill', share=0.2}]"
+        (), description="degradations, applied once to each training clip, in order: [{kind='zero-fill', share=0.2}]"
     )
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
     accumulate: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
         "auto",
         exclude=True,
-        description="pieces in which a process takes its clips of a batch, one after another, to need less memory: the "
-        "same numbers to rounding, where the method's loss allows it; auto = 1, more where a GPU's memory is too small",
+        description="micro-batches into which a process splits its batch, to need less memory, if the method's loss "
+        "allows it: equal results up to rounding; auto = 1, more if a GPU's memory is too small",
     )
     recompute: Literal["auto", "on", "off"] = Field(
         "auto",
         exclude=True,
-        description="compute activations of blocks again in the backward pass, to need less memory: the same numbers "
-        "(on a GPU to rounding) in about a third more time; auto = where a GPU's memory is too small",
+        description="recompute activations of blocks in the backward pass, to need less memory: equal results (on a "
+        "GPU up to rounding), a third slower; auto = if a GPU's memory is too small",
     )
     batch_norm: Literal["broadcast", "synchronized"] = Field(
         "broadcast",
-        description="batch norm over several processes: each its own fraction of the batch and the first one's running "
-        "statistics, or the batch of all, which is what one process does",
+        description="batch norm with several processes: over the batch of each process (with running statistics of the "
+        "first), or over the whole batch, as in one process",
     )
     compile: Literal["auto", "on", "off"] = Field(
         "auto",
-        exclude=True,  # bits differ by rounding alone: recorded beside a run, no part of its identity
-        description="use Triton kernels for the prototype loss: the same numbers to rounding; auto = on a GPU in bf16",
+        exclude=True,  # results differ by rounding only: recorded next to a run, not part of its id
+        description="use Triton kernels for the prototype loss: equal results up to rounding; auto = on a GPU in bf16",
     )
 
     @field_validator("degrade", mode="before")
@@ -205,12 +207,10 @@ class EvalSpec(Grown):
     streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="input streams of the encoder, in turn")
     fusion: Fusion = Field("none", description="how several streams become one result")
     weights: tuple[Annotated[float, Field(gt=0)], ...] = Field(
-        (), description="of each stream in a sum of scores or logits; empty = all alike"
+        (), description="weight of each stream in a sum of scores or logits; empty = equal weights"
     )
     partners: tuple[str, ...] = Field((), description="runs of the streams after the first: pretrain_id[@epoch]")
-    readout: str = Field(
-        "pooled", description="features of a body: pooled, mean, joints, or a level that the encoder names"
-    )
+    readout: str = Field("pooled", description="features of a body: pooled, mean, joints, or a level of the encoder")
     bodies_pool: Pooling = "valid-mean"
     bodies: Bodies = "valid"
     center: Origin = "clip"
@@ -242,12 +242,12 @@ class EvalSpec(Grown):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out equal weights: the sum has the same id as one without weights."""
+        """Exclude equal weights: the sum has the same id as without weights."""
         return {name: value for name, value in super()._as_before(handler).items() if self.weighs or name != "weights"}
 
     @property
     def weighs(self) -> bool:
-        """Whether streams differ in weight."""
+        """Whether streams have different weights."""
         return len(set(self.weights)) > 1
 
     @property

@@ -19,8 +19,8 @@ from skelbench.core.user_config import SETTINGS, found, said
 TINY = 1 << 24
 """Multiplications of a product that one thread finishes before others are awake (measured: benchmarks/threads.py)."""
 GAIN = 0.9
-"""Fewer threads are chosen if they take less than this part of the time: bits depend on the number of threads, and on
-idle cores the choice should be the same every time."""
+"""Fewer threads are chosen if they take less than this fraction of the time: bits depend on the number of threads, and
+on idle cores the choice should be the same every time."""
 PATIENCE_SECONDS = 2.0
 
 
@@ -34,7 +34,7 @@ def _quota(root: Path) -> float:
     """CPU time per second that the control groups of this process allow; infinite without a limit."""
     cores = math.inf
     group = Path(_text(root / "proc/self/cgroup").partition("0::/")[2].strip())
-    for parent in (group, *group.parents):  # in a container the path may be the host's, and only the top exists
+    for parent in (group, *group.parents):  # in a container, folders below the top may not exist
         match _text(root / "sys/fs/cgroup" / parent / "cpu.max").split():
             case [quota, period] if quota.isdigit():  # max: no limit
                 cores = min(cores, int(quota) / int(period))

@@ -140,6 +140,6 @@ def _checked(kind: Kind, value: Any, folder: Path, where: str) -> Any:
 
 
 def cache_root() -> Path:
-    """``$XDG_CACHE_HOME/skelbench``, else ``~/.cache/skelbench``: what lies there may be deleted at any time."""
+    """``$XDG_CACHE_HOME/skelbench``, else ``~/.cache/skelbench``: its files may be deleted at any time."""
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "skelbench"

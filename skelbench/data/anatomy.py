@@ -51,8 +51,8 @@ class Anatomy:
 
 
 def measure(store: ClipStore) -> Anatomy | None:
-    """Measure a sample of ``store``. Returns None if its skeleton lacks one of ``JOINTS``, as of a hand, or if no
-    clip of the sample shows anybody, as in a damaged store."""
+    """Measure a sample of ``store``. Returns None if its skeleton lacks one of ``JOINTS`` (a hand, for example), or if
+    no clip of the sample shows a body (a damaged store)."""
     topology = store.topology
     if not set(JOINTS) <= set(topology.joints):
         return None

@@ -68,7 +68,7 @@ def _judge(name: str, ok: object, value: str, expected: str, advice: str, otherw
 
 
 def recognize(store: ClipStore, kind: str | None = None) -> str | None:
-    """Return the known dataset that ``store`` is: ``kind``, else found from the clips' names; None = another one."""
+    """Return the known dataset in ``store``: ``kind``, else recognized by the clips' names; None = unknown."""
     if kind is not None:
         if kind != "other" and kind not in KNOWN:
             raise SkelbenchError(did_you_mean(kind, [*KNOWN, "other"], "dataset to verify against"))
@@ -85,7 +85,7 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
     yield from _contents(store)
     if missing := [name for name in JOINTS if name not in store.topology.joints]:
         advice = f"skeleton {store.topology.name} has no joint called {missing[0]!r}; name all of {', '.join(JOINTS)}"
-        yield Check("anatomy", "look", "not looked at", "", advice)
+        yield Check("anatomy", "look", "not checked", "", advice)
         return
     if body is None:
         advice = "no clip of the sample shows anybody, so there are no bones to check; make the dataset again"
@@ -108,7 +108,7 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
 def _counted(name: str, count: int, expected: int, sure: bool, advice: str) -> Check:
     if count == expected or sure:
         return _judge(name, count == expected, f"{count:,}", f"{expected:,}", advice, "wrong")
-    quoted = "the figure commonly quoted was never confirmed; results compare with others of the same count only"
+    quoted = "the commonly quoted number was never confirmed; results compare with others of the same count only"
     return Check(name, "look", f"{count:,}", f"{expected:,} quoted", quoted)
 
 
@@ -125,7 +125,7 @@ def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
     unexpected = [f"{item.name}: {item.reason}" for item in store.meta.skipped if not item.expected]
     value = f"{len(store.meta.skipped):,}" + (f", {len(unexpected):,} unexpectedly" if unexpected else "")
     advice = f"{''.join(unexpected[:1])}; repair or download again what is listed in meta.json, then prepare again"
-    yield _judge("left out", not unexpected, value, "0 unexpectedly", advice, "wrong")
+    yield _judge("skipped", not unexpected, value, "0 unexpectedly", advice, "wrong")
     for split in map(store.split, store.meta.splits):
         sizes = {"train": len(split.train), "test": len(split.test)}
         if published and split.name in published.splits:
@@ -134,7 +134,7 @@ def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
                 yield _counted(f"{split.name}, {part}", size, expected, published.sure, advice)
         else:
             unseen = len(set(store.labels[split.test]) - set(store.labels[split.train]))
-            advice = f"{counted(unseen, 'class')} in the test part alone, not to be recognized; use another split"
+            advice = f"{counted(unseen, 'class')} only in the test part, never recognized; use another split"
             value = f"{sizes['train']:,} / {sizes['test']:,}"
             yield _judge(f"{split.name}, train / test", not unseen, value, "", advice)
     count = np.bincount(store.labels, minlength=store.num_classes)
@@ -184,7 +184,7 @@ def _contents(store: ClipStore) -> Iterator[Check]:
     copies = on_both_sides(store)
     value = "; ".join(f"{copy.split}: {copy.test:,} of {copy.of:,} test clips" for copy in copies) or "none"
     example = copies[0].example if copies else ""
-    advice = f"these are training clips, too ({example}): leave them out and import again, or say so beside results"
+    advice = f"these are training clips, too ({example}): exclude them and import again, or report this with results"
     yield _judge("on both sides of a split", not copies, value, "none", advice)
 
 
@@ -230,7 +230,7 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
     value = f"long ones vary by {typical:.0%} within a clip, at most {most:.0%}"
     loose = [j for j in long if body.spread_J[j] > MOST_SPREAD]
     named = ", ".join(f"{store.topology.joints[j]} {body.spread_J[j]:.0%}" for j in loose[:5])
-    # A camera at the side loses a shoulder or an ankle; joints that are mixed up are so in the middle or on both sides.
+    # A camera at the side loses a shoulder or an ankle; mixed-up joints show in the middle or on both sides.
     one_side = not any(store.topology.swap[j] in loose for j in loose)
     reason = "on one side only, which the camera seldom saw" if one_side else "are these joints connected?"
     advice = f"not rigid: {named}; {reason}"

@@ -87,7 +87,7 @@ class Downstream:
 
     @property
     def train_subjects(self) -> np.ndarray:
-        """int64 [n_train]: who is seen in each clip."""
+        """int64 [n_train]: subject of each clip."""
         return self.store.index["subject"][self.train_ids].astype(np.int64)
 
     @property

@@ -88,7 +88,7 @@ class FineTune(FineTuneSettings):
     classes), ``train_accuracy`` and ``train_loss`` (nats, without label smoothing, of the last epoch's augmented
     batches); ``accuracy_selected``: a second fit without a stratified part of the labeled clips, at the epoch that is
     best on that part (ties: the lower loss); with ``best_on_test`` ``accuracy_best_on_test``, an upper bound;
-    ``steps``, ``n_train`` (labeled clips). Of several lists all are means; ``accuracy_sd`` is over lists.
+    ``steps``, ``n_train`` (labeled clips). With several lists all metrics are means; ``accuracy_sd`` is over lists.
     """
 
     def evaluate_encoder(
@@ -293,7 +293,7 @@ def _notes(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset
             "`skelbench data labels` shows them"
         )
         if short := max(len(subset.ids) - len(part.train_n) for subset, part in zip(lists, parts)):
-            notes.append(f"up to {short} clips of a list are shorter than {task.spec.data.min_frames} frames: left out")
+            notes.append(f"up to {short} clips of a list are shorter than {task.spec.data.min_frames} frames: excluded")
     unseen = max(task.num_classes - len(np.unique(task.train_y[part.train_n])) for part in parts)
     if unseen:
         notes.append(f"{unseen} of {task.num_classes} classes have no labeled clip and cannot be recognized")

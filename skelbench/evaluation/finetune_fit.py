@@ -77,7 +77,7 @@ class Classifier(nn.Module):
         if self.settings.frozen:
             self.encoder.eval()
         elif mode and self.settings.encoder_mode == "eval":
-            self.encoder.eval()  # not the head, whose batch norm would keep the statistics of nothing
+            self.encoder.eval()  # not the head: its batch norm would keep its initial statistics
             for module in self.encoder.modules():  # cuDNN has no gradients of recurrent layers in eval mode
                 if isinstance(module, nn.RNNBase):
                     module.train(not module.dropout)
@@ -229,7 +229,7 @@ class Fit:
             row["val_loss"] = F.cross_entropy(held_nC, self.held_y).item()
             row["val_accuracy"] = (held_nC.argmax(1) == self.held_y).double().mean().item()
             best = self.best and self.best["row"]
-            # Of two epochs that are alike the earlier one stays.
+            # The earlier of two equal epochs is kept.
             if not best or (row["val_accuracy"], -row["val_loss"]) > (best["val_accuracy"], -best["val_loss"]):
                 weights = {name: x.clone() for name, x in self.model.state_dict().items()}
                 self.best = {"row": row, "weights": weights}

@@ -31,32 +31,34 @@ class FineTuneSettings(EncoderProtocol):
     drawn: ClassVar[str] = "label subsets"
 
     epochs: int = Field(100, ge=1, description="passes over the labeled clips")
-    min_steps: int = Field(500, ge=0, description="more epochs where they make fewer steps than this: few clips")
+    min_steps: int = Field(500, ge=0, description="least number of steps; with few clips, more epochs")
     batch_size: int = Field(48, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("adamw", description="PyTorch's betas; sgd has momentum 0.9")
     lr: float = Field(3e-4, gt=0, description="peak learning rate, not scaled by the batch size")
     head_lr: float = Field(1.0, gt=0, description="the classifier's rate, times lr")
     layer_decay: float = Field(0.8, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
-    weight_decay: float = Field(0.05, ge=0, description="of the optimizer")
+    weight_decay: float = Field(0.05, ge=0, description="weight decay of the optimizer")
     decay_all: bool = Field(False, description="weight decay of biases, norms and other 1-D parameters as well")
     warmup: float = Field(0.05, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
     min_lr: float = Field(1e-5, ge=0, description="learning rate at the end of half a cosine")
-    drops: tuple[Share, ...] = Field((), description="instead of a cosine: when the rate falls to a tenth, shares")
-    drop_path: float = Field(0.3, ge=0, lt=1, description="chance to leave out the last block; earlier ones less")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on token features before they are averaged; needs --readout")
+    drops: tuple[Share, ...] = Field(
+        (), description="fractions of the schedule where the rate falls to a tenth; no cosine"
+    )
+    drop_path: float = Field(0.3, ge=0, lt=1, description="probability of skipping the last block (lower before)")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on tokens before their mean; needs --readout")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="fraction of the target spread over all classes")
     head_hidden: int = Field(0, ge=0, description="width of a hidden layer with batch norm and ReLU; 0 = linear")
     frozen: bool = Field(False, description="only the classifier is trained, the encoder in eval mode")
     encoder_mode: Literal["train", "eval"] = Field(
-        "train", description="eval = no dropout or drop path in it, batch norm with the statistics it has; weights move"
+        "train", description="eval: no dropout or drop path, fixed batch-norm statistics"
     )
-    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, part of the clip; 1 = not cropped")
+    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, fraction of the clip; 1 = none")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
     rotation_deg: float = Field(17.18873385, ge=0, description="rotation limit about every axis in training; 0.3 rad")
     label_share: float = Field(1.0, gt=0, le=1, description="fraction of the training clips whose labels are used")
     draws: int = Field(1, ge=1, description="lists of such clips (`skelbench data labels`), from the first on")
-    stratified: bool = Field(True, description="this part of every class; false = of all clips, as some codes have it")
-    val_share: float = Field(0.1, ge=0, lt=1, description="of the labeled clips, held out for accuracy_selected")
+    stratified: bool = Field(True, description="label_share of every class; false = of all clips, as in some codes")
+    val_share: float = Field(0.1, ge=0, lt=1, description="fraction of labeled clips held out for accuracy_selected")
     best_on_test: bool = Field(False, description="score test clips after every epoch, for accuracy_best_on_test")
 
     @model_validator(mode="after")

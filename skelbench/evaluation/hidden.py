@@ -100,13 +100,13 @@ def can_hide_tokens(hiding: Hiding) -> bool:
 
 
 def check_confidence(min_confidence: float, store: ClipStore, hiding: Hiding, run: str) -> None:
-    """SkelbenchError if tokens below ``min_confidence`` cannot be found or hidden."""
+    """Raise SkelbenchError if tokens below ``min_confidence`` cannot be found or hidden."""
     if min_confidence and store.confidence_FJ is None:
         raise SkelbenchError(f"dataset {store.meta.name} has no confidence of its joints; leave out --min-confidence")
     if min_confidence and not can_hide_tokens(hiding):
         raise SkelbenchError(
-            f"the encoder of {run} was trained with neither a mask token nor single tokens left out, so that joints of "
-            "low confidence cannot be hidden from it; leave out --min-confidence"
+            f"the encoder of {run} was trained with neither a mask token nor skipped single tokens, so joints of low "
+            "confidence cannot be hidden from it; leave out --min-confidence"
         )
 
 

@@ -45,7 +45,7 @@ class LabelSubset:
 def label_subset(
     store: ClipStore, split: str, ids: np.ndarray, share: float, draw: int, stratified: bool = True
 ) -> LabelSubset:
-    """List ``draw`` of the ``share`` of the training clips ``ids`` of ``split`` whose labels are used.
+    """List ``draw`` of the training clips ``ids`` of ``split`` that keep their labels, a fraction ``share`` of them.
 
     The first round(share * n) of the n clips of a class, at least one (as AimCLR, HYSP, PSTL and HiCLR), in an order
     that depends on fingerprint, split and ``draw``: a list of 1 % is a part of the list of 10 %. ``stratified`` False:

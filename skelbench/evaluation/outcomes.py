@@ -29,7 +29,7 @@ class Outcomes(NamedTuple):
     ids_C: np.ndarray
     """Ascending."""
     correct_DC: np.ndarray
-    """bool [draws, C]: whether each was recognized."""
+    """bool [draws, C]: whether each clip was recognized."""
     subject_C: np.ndarray | None
     """Subject of each clip; None if not known, or if there is one only."""
     classes: int
@@ -37,7 +37,7 @@ class Outcomes(NamedTuple):
 
     @property
     def spread(self) -> float | None:
-        """Sample standard deviation of the accuracy over draws; None of one draw."""
+        """Sample standard deviation of the accuracy over draws; None for one draw."""
         return float(self.correct_DC.mean(1).std(ddof=1)) if len(self.correct_DC) > 1 else None
 
     @property

@@ -81,7 +81,7 @@ class Features:
     again: Again | None = None
     """Function for protocols that augment during training; ``None`` = only these features exist."""
     train_subjects: np.ndarray | None = None
-    """int64 [n_train], who is seen in each clip, for protocols that hold whole subjects out; ``None`` = not known."""
+    """int64 [n_train], subject of each clip, for protocols that hold whole subjects out; ``None`` = not known."""
 
     def __post_init__(self) -> None:
         check_classes(self.num_classes)
@@ -121,7 +121,7 @@ class Features:
 
 
 def check_classes(number: int) -> None:
-    """SkelbenchError for fewer than two classes."""
+    """Raise SkelbenchError for fewer than two classes."""
     if number < 2:
         raise SkelbenchError(f"a probe needs at least 2 classes, the dataset has {number}")
 
@@ -131,9 +131,9 @@ class ProtocolResult:
     """Metrics, predictions and notes of one evaluation."""
 
     metrics: dict[str, float]
-    """``accuracy`` is the headline; accuracies are shares in [0, 1]. Others of its own: see ``Protocol.measures``."""
+    """``accuracy`` is the headline; accuracies are fractions in [0, 1]. Further metrics: see ``Protocol.measures``."""
     predictions: dict[str, np.ndarray]
-    """``ids``, ``labels``, ``predicted`` (int64 [n_test]) of the headline, in the order of ``Features.test_ids``. Of
+    """``ids``, ``labels``, ``predicted`` (int64 [n_test]) of the headline, in the order of ``Features.test_ids``. With
     several draws (label subsets, corruptions) ``predicted`` is [draws, n_test] and ``accuracy`` the mean over them."""
     curve: list[dict[str, Any]] = field(default_factory=list)
     """One row per checkpoint of the probe's training; empty where nothing is trained."""
@@ -157,7 +157,7 @@ def result_problem(result: Any, clips: int) -> str:
         if name not in result.metrics:
             return f"returned no metric {name!r}; classified(features, predicted) has what every table needs"
     if not 0 <= result.metrics["accuracy"] <= 1:
-        return f"returned an accuracy of {result.metrics['accuracy']:g}; shares are in [0, 1]"
+        return f"returned an accuracy of {result.metrics['accuracy']:g}; accuracies are in [0, 1]"
     for name in ("ids", "labels", "predicted"):
         shape = np.shape(result.predictions.get(name, ()))
         if shape != (clips,) and not (name == "predicted" and len(shape) == 2 and shape[0] and shape[1] == clips):
@@ -269,7 +269,7 @@ def classified(features: Features, predicted: np.ndarray) -> tuple[dict[str, flo
 def accuracies(labels_n: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     """``accuracy`` and ``macro_accuracy`` (mean over the classes that occur) of ``predicted`` [n] or [draws, n].
 
-    Of several draws both are means, and ``accuracy_sd`` is the sample standard deviation.
+    With several draws both are means, and ``accuracy_sd`` is the sample standard deviation.
     """
     right_Dn = np.atleast_2d(predicted == labels_n)
     clips = np.bincount(labels_n)

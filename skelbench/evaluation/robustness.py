@@ -46,11 +46,11 @@ def skelbench_protocols() -> list[ProtocolSpec]:
 
 
 class DegradedLinear(EncoderProtocol, Linear):
-    """A linear probe of clean training clips, on test clips as they are and under ``conditions``.
+    """A linear probe of clean training clips, on unchanged test clips and under ``conditions``.
 
-    Settings and metrics of ``linear`` are of clean clips. Each condition, such as ``missing_0.12``, adds
+    Metrics named as in ``linear`` are measured on unchanged clips. Each condition, such as ``missing_0.12``, adds
     ``accuracy_NAME``, the mean over draws, ``accuracy_NAME_sd``, the sample standard deviation over draws, and
-    ``predicted_NAME`` [draws, n_test]. A condition that this encoder cannot meet has a row that says why.
+    ``predicted_NAME`` [draws, n_test]. If the encoder cannot handle a condition, its row gives the reason.
     """
 
     draws: tuple[Annotated[int, Field(ge=0)], ...] = Field(
@@ -73,7 +73,7 @@ class DegradedLinear(EncoderProtocol, Linear):
     def evaluate_encoder(
         self, task: Downstream, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
-        """Train the probe bit by bit as ``linear`` does with the evaluation's seed."""
+        """Train the same probe, bit for bit, as ``linear`` with the evaluation's seed."""
         encoder, joints = task.encoder(), task.grid.joints
         able = [step for step in self.conditions() if task.hiding or not step.declares]
         total, done = len(task.train_ids) + len(task.test_ids) * (1 + len(able) * len(self.draws)), 0
@@ -122,7 +122,7 @@ class Robustness(DegradedLinear):
     The defaults are 3, 5 and 8 of 25 joints, and 0.01, 0.03 and 0.05 mean bone lengths.
     """
 
-    missing: tuple[Share, ...] = Field(SHARES, description="shares of the joints, rounded half up")
+    missing: tuple[Share, ...] = Field(SHARES, description="fractions of the joints, rounded half up")
     noise: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (0.01, 0.03, 0.05), description="standard deviations, in mean bone lengths of the clip"
     )
@@ -136,7 +136,7 @@ class MissingRepresentation(DegradedLinear):
     """``missing-representation``: the same missing joints declared, or presented unflagged at their parents' place or
     at the origin (SLiM, table "Test-time robustness", b). The defaults are 3, 5 and 8 of 25 joints."""
 
-    missing: tuple[Share, ...] = Field(SHARES, description="shares of the joints, rounded half up")
+    missing: tuple[Share, ...] = Field(SHARES, description="fractions of the joints, rounded half up")
 
     def conditions(self) -> Iterator[Step]:
         for kind in (MissingJoints, ParentFill, ZeroFill):

@@ -104,22 +104,21 @@ class Step:
     """On the device, seeded by (seed, step, rank): noise inside modules comes from here."""
     uniform: Callable[..., Tensor]
     """``uniform(view.keys_R, n, op=0)``: float32 [R, n] in [0, 1) on the device, keyed by body: the same whatever the
-    batch and the rank. ``op`` tells draws for different purposes apart."""
+    batch and the rank. ``op`` separates draws for different purposes."""
     world: int = 1
     phase: str = "main"
     watch: Callable[..., None] = lambda name, key, view=None: None
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.models.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
-    ``watch("cl", objective, view)`` also what prototypes tell of the view's rows, or of its masked tokens.
-    Class token and readout of the encoder are watched without being asked for."""
+    ``watch("cl", objective, view)`` also the information of prototypes about the view's rows, or about its masked
+    tokens. Class token and readout of the encoder are always watched."""
     turn: str = "main"
     """Name of the current one of the method's ``turns``."""
     batch: int = 0
     """Clips of the step in all processes; 0 outside a training loop. See :meth:`clips`."""
     pieces: int = 1
-    """Number of equal pieces of this process's clips, processed one ``training_step`` after another
-    (``train.accumulate``)."""
+    """Number of equal micro-batches of this process's clips, one ``training_step`` each (``train.accumulate``)."""
     means: Callable[[Tensor, Tensor | float], Tensor] = distributed.global_mean
     """Function that :meth:`mean` calls."""
     held: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
@@ -127,7 +126,7 @@ class Step:
 
     @property
     def fraction(self) -> float:
-        """Share of the schedule that is done, in [0, 1)."""
+        """Fraction of the schedule that is done, in [0, 1)."""
         return self.index / max(1, self.total)
 
     def clips(self, view: View) -> int:
@@ -144,11 +143,11 @@ class Step:
         return self.uniform(torch.zeros_like(view.rows_R[:1]), n, op=op)[0]
 
     def mean(self, total: Tensor, count: Tensor | float) -> Tensor:
-        """Return sum / count over all ranks and pieces; averaging gradients over them gives the right gradient."""
+        """Return sum / count over all ranks and micro-batches; averaging their gradients gives the right gradient."""
         return self.means(total, count)
 
     def keep(self, name: str, x: Tensor) -> None:
-        """Keep ``x`` for ``after_step``, where :meth:`kept` returns it for all pieces of the step; no gradient.
+        """Keep ``x`` for ``after_step``, where :meth:`kept` returns it for all micro-batches of the step; no gradient.
 
         >>> step = Step(0, 1, 0.0, torch.Generator(), lambda keys_R, n, op=0: torch.zeros(len(keys_R), n))
         >>> step.keep("keys", torch.zeros(2, 8))
@@ -234,8 +233,8 @@ class Method(nn.Module):
     """Smallest number of times that a run's clips fill the queue; above 1 for a loss that needs a full queue."""
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity.
-    "" names none. Beside one that names an encoder, ``partner``, stands ``partner_settings``, a dict: the harness adds
-    the sizes of the run's preset and the defaults to what it says."""
+    "" names none. For a setting ``partner`` that names an encoder, ``partner_settings`` (a dict) holds its settings;
+    the harness adds the sizes of the run's preset and the defaults."""
 
     def __init__(self, config: Any, context: Context) -> None:
         super().__init__()
@@ -244,11 +243,11 @@ class Method(nn.Module):
 
     @property
     def whole_batch(self) -> str:
-        """Why a step needs all of its clips at once: what is normalized or compared over them. "": it needs them one by
-        one. Then all its means are ``step.mean``, over counts that grow alike with the clips, and what ``after_step``
-        needs of them is left by ``step.keep``: so a batch may be taken in pieces (``train.accumulate``), with the same
-        gradients as at once. An attribute, or a property where settings decide."""
-        return "it does not say that its clips may be taken piece by piece"
+        """Reason why a step needs all of its clips at once, for example a norm over them; "" = none. Then all means are
+        ``step.mean`` over counts proportional to the clips, and ``after_step`` reads tensors from ``step.keep`` only.
+        Such a batch may be split into micro-batches (``train.accumulate``) with the same gradients. An attribute, or a
+        property if settings decide."""
+        return "it does not allow micro-batches (whole_batch)"
 
     @classmethod
     def views(cls, config: Any, grid: Grid) -> dict[str, ViewSpec]:
@@ -284,16 +283,15 @@ class Method(nn.Module):
 
     def inference_encoders(self) -> Mapping[str, nn.Module]:
         """Return the encoders of streams ("bone", "motion") with an encoder of their own, of the run's family and
-        size; ``inference_encoder`` reads every other stream. An encoder under another name, of any family, is a
-        readout of the run (``skelbench eval RUN --readout NAME``).
-        """
+        size; ``inference_encoder`` reads every other stream. An encoder under another name may be of any family; it is
+        a readout of the run (``skelbench eval RUN --readout NAME``)."""
         return {}
 
     def optim_groups(self) -> Iterator[dict[str, Any]]:
         """Parameter groups. Default: one group with weight decay, one without (biases, norms, other 1-D parameters).
 
-        Keys besides ``params``: ``wd_scale`` and ``lr_scale`` multiply the schedules, ``frozen_until`` (share of the
-        schedule) holds the group still, ``clip`` names the gradient-clipping group, ``turn`` the turn that updates it.
+        Keys besides ``params``: ``wd_scale`` and ``lr_scale`` multiply the schedules, ``frozen_until`` (fraction of the
+        schedule) freezes the group, ``clip`` names the gradient-clipping group, ``turn`` the turn that updates it.
         """
         yield from default_groups(self)
 

@@ -27,8 +27,8 @@ class ExtremeContrastConfig(StrongConfig, MomentumContrastConfig):
     0.7
     """
 
-    drop_from: float = Field(0.7, gt=0, le=1, description="attention from which joints and features are dropped")
-    neighbors: int = Field(1, ge=1, description="nearest keys of each query that then become positives")
+    drop_from: float = Field(0.7, gt=0, le=1, description="attention at or above which joints and features are dropped")
+    neighbors: int = Field(1, ge=1, description="number of nearest keys of each query that become positives")
 
 
 class ExtremeContrast(MomentumContrast):

@@ -110,7 +110,7 @@ def encoder_of(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> tuple
         "grid.frames": times.shape[1] * patch,
         "grid.patch": patch,
     }
-    if heads := model_arguments(options).get("num_heads"):  # shapes do not tell
+    if heads := model_arguments(options).get("num_heads"):  # shapes do not show the number of heads
         settings["encoder.heads"] = heads
     return settings, _taken(state, ENCODER, "encoder")
 

@@ -27,14 +27,14 @@ class MaskedConfig(Config):
     0.75
     """
 
-    mask_ratio: float = Field(0.9, gt=0, lt=1, description="fraction of tokens hidden from the encoder")
+    mask_ratio: float = Field(0.9, gt=0, lt=1, description="fraction of masked tokens")
     keep: Literal["int", "round"] = Field("int", description="visible tokens: int(N (1 - r)) as MAMP's code, or round")
     decoder_dim: int = Field(256, ge=1, description="decoder width")
     decoder_depth: int = Field(5, ge=1, description="decoder blocks (MAMP: 3 on NTU-60, 5 on NTU-120 and PKU-MMD)")
     decoder_heads: int = Field(8, ge=1, description="decoder attention heads")
     crop_min: float = Field(0.5, description="shortest crop, fraction of the clip")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="how a crop becomes T frames; MAMP: half-pixel")
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling to T frames; MAMP: half-pixel")
 
     @property
     def decoder_sizes(self) -> dict[str, int]:
@@ -100,7 +100,7 @@ class MaskedAutoencoder(Method):
         )
 
     def reconstruct(self, view: View, keep_RK: Tensor, mask_RN: Tensor, y_RTJC: Tensor, step: Step) -> Tensor:
-        """Mean loss over the hidden tokens (``mask_RN`` True) of the global batch, predicting ``y_RTJC`` from the
+        """Mean loss over the masked tokens (``mask_RN`` True) of the global batch, predicting ``y_RTJC`` from the
         tokens ``keep_RK`` of ``view``."""
         visible = self.encoder(view, keep_RK=keep_RK)
         predicted_RNL = self.decoder(visible.tokens_RND, keep_RK)

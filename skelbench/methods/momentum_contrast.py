@@ -29,8 +29,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class ShearedConfig(Config):
-    """Settings that CrosSCLR's family shares; defaults follow the authors' code, but for
-    ``resize``.
+    """Settings that CrosSCLR's family shares; defaults follow the authors' code, except ``resize``.
 
     >>> ShearedConfig(queue=1024).view(Grid(frames=64, patch=8, joints=25)).crop
     ReflectCrop(pad=0.16666666666666666)
@@ -38,8 +37,8 @@ class ShearedConfig(Config):
 
     queue: int = Field(32768, ge=1, description="keys in the queue")
     embedding: int = Field(128, ge=1, description="width of the embedding")
-    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
-    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
+    momentum: float = Field(0.999, ge=0, le=1, description="EMA momentum of the key encoder, constant")
+    temperature: float = Field(0.07, gt=0, description="temperature of the softmax over keys")
     shear: float = Field(0.5, ge=0, description="amplitude of the shear")
     resize: Resampling = "ends"
 
@@ -56,7 +55,7 @@ class MomentumContrastConfig(ShearedConfig):
     'bone'
     """
 
-    stream: Stream = Field("joint", description="what of the clip it is trained on")
+    stream: Stream = Field("joint", description="stream that it is trained on")
 
     def view(self, grid: Grid, *augment: Augment) -> ViewSpec:
         """Return the view for the stream of its encoder."""

@@ -1,8 +1,7 @@
 """Shared parts of USDRL and its successors: four views of a clip agree in three decorrelated embeddings.
 
-Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py and model/loss.py; its successor wengwanjiang/FoundSkelModel
-@945fe91. VICReg's terms hold within each view, Barlow Twins' between each two. B clips of all processes, E width of
-an embedding.
+Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py and model/loss.py; its successor wengwanjiang/FoundSkelModel @945fe91.
+VICReg's terms hold within each view, Barlow Twins' between each two. B clips of all processes, E width of an embedding.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ LEVELS = {"time": 0.5, "space": 0.5, "instance": 1.0}
 
 
 class MultiGrainedConfig(DistortedConfig):
-    """Defaults follow USDRL's code, but for ``resize``.
+    """Defaults follow USDRL's code, except ``resize``.
 
     >>> MultiGrainedConfig(correlation=0.0).covariance
     1.0
     """
 
-    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    stream: Literal["joint", "bone", "motion"] = Field("joint", description="stream that it is trained on")
     head_hidden: int = Field(2048, ge=1, description="width of the projectors; the instance's embedding has twice that")
     similarity: float = Field(5.0, ge=0, description="weight of squared distances between a clip's views")
     variance: float = Field(5.0, ge=0, description="weight of the hinge on each feature's spread")
     covariance: float = Field(1.0, ge=0, description="weight of squared covariances between features")
     correlation: float = Field(1e-3, ge=0, description="weight of Barlow Twins' terms; 0 in the successor's code")
-    off_diagonal: float = Field(0.005, ge=0, description="weight of correlations between different features in these")
+    off_diagonal: float = Field(0.005, ge=0, description="weight of correlations between different features")
 
 
 class MultiGrained(Method):

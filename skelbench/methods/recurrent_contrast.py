@@ -58,7 +58,7 @@ class RecurrentContrast(MomentumContrast):
 def recurrent_encoders(state: Mapping[str, Tensor], encoders: Mapping[str, str], other: tuple[str, ...]) -> Imported:
     """The ``bigru`` encoders of a checkpoint of these codes: their names there -> ours. z is up in its clips, y here.
 
-    ``other``: how the names begin of what is of no use once training is over.
+    ``other``: prefixes of tensors that only training needs.
 
     Raises:
         SkelbenchError: the file is of another model.
@@ -95,7 +95,7 @@ def recurrent_weights(own: Mapping[str, Tensor], normed: bool = True) -> tuple[d
     first = tensor_of(own, FIRST, FORM, _is_first)
     number_L = torch.arange(first.shape[1]).view(-1, 3, 2)  # joint by joint its coordinates, bodies innermost
     from_L, sign_L = number_L[:, [0, 2, 1]].flatten(), torch.ones(number_L.shape)
-    sign_L[:, 2] = -1.0  # our (x, y, z) are its (x, z, -y)
+    sign_L[:, 2] = -1.0  # our (x, y, z) is (x, z, -y) in the file
     weights, layers, sign_L = {}, set(), sign_L.flatten()
     for name, x in own.items():
         match = re.fullmatch(r"encoder\.gru\.(\w+?)_l(\d+)(_reverse)?|input_norm\.(\w+)", name)

@@ -38,17 +38,20 @@ class PrototypeSettings(Config):
     prototypes: int = Field(65536, ge=1, description="prototypes K of each head")
     head_hidden: int = Field(2048, ge=1, description="hidden width of the 3-layer projection heads")
     bottleneck: int = Field(256, ge=1, description="bottleneck width of the projection heads")
-    prototype_gain: bool = Field(True, description="learn each prototype's length; false = 1 (our assumption: DINOv2)")
+    prototype_gain: bool = Field(True, description="learn norms of prototypes; false = 1 (assumption: DINOv2)")
     student_temp: float = Field(0.1, gt=0, description="student temperature (our assumption: DINOv2)")
     teacher_temp: float = Field(0.07, gt=0, description="teacher temperature after its warm-up (assumption: DINOv2)")
     teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start (assumption: DINOv2)")
     teacher_temp_warmup: float = Field(
-        0.2, ge=0, le=1, description="its linear warm-up, fraction of the schedule (30 of 150 epochs)"
+        0.2, ge=0, le=1, description="linear warm-up of the temperature, fraction of the schedule (30 of 150 epochs)"
     )
-    centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="anti-collapse (our assumption)")
+    centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="teacher centering (assumption)")
     momentum: float = Field(0.994, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
     freeze_prototypes: float = Field(
-        1 / 150, ge=0, le=1, description="prototypes held still at first, share (our assumption)"
+        1 / 150,
+        ge=0,
+        le=1,
+        description="fraction of the schedule with frozen prototypes (our assumption)",
     )
     patch_lr: float = Field(
         0.2, ge=0, description="learning-rate factor of the encoder's stem, its patch projection (assumption: DINOv2)"
@@ -73,11 +76,11 @@ class PrototypeSettings(Config):
 
 
 class MultiCropConfig(PrototypeSettings):
-    """Two global and several local views of a clip. Durations are shares of 100 epochs.
+    """Two global and several local views of a clip. Durations are fractions of 100 epochs.
 
-    Defaults follow the code of DINO (facebookresearch/dino) and, but for its crops, of iBOT (bytedance/ibot).
+    Defaults follow the code of DINO (facebookresearch/dino) and, except its crops, of iBOT (bytedance/ibot).
 
-    An image crop shows a share of the picture at fewer pixels, a crop here a share of the clip at fewer frames (our
+    An image crop shows a part of the picture at fewer pixels; a crop here shows a part of the clip at fewer frames (our
     assumption).
 
     >>> views = MultiCropConfig(local_views=4).crops(Grid(frames=64, patch=8, joints=25))
@@ -86,15 +89,17 @@ class MultiCropConfig(PrototypeSettings):
     """
 
     centering: Literal["sinkhorn", "running", "none"] = Field(
-        "running", description="anti-collapse; center of the code"
+        "running", description="centering of the teacher; running: as in the code"
     )
     momentum: float = Field(0.996, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
     student_temp: float = Field(0.1, gt=0, description="student temperature")
     teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start")
-    teacher_temp_warmup: float = Field(0.3, ge=0, le=1, description="its linear warm-up, fraction of the schedule")
-    prototype_gain: bool = Field(False, description="learn each prototype's length; false = 1")
+    teacher_temp_warmup: float = Field(
+        0.3, ge=0, le=1, description="warm-up of the temperature, fraction of the schedule"
+    )
+    prototype_gain: bool = Field(False, description="learn the norm of each prototype; false = 1")
     freeze_prototypes: float = Field(
-        0.01, ge=0, le=1, description="prototypes held still at first, fraction of the schedule"
+        0.01, ge=0, le=1, description="fraction of the schedule with frozen prototypes, at the start"
     )
     patch_lr: float = Field(1.0, ge=0, description="learning-rate factor of the patch projection")
     global_crop: tuple[float, float] = Field(
@@ -184,7 +189,7 @@ def match_views(
 def predict_prototypes(
     objective: PrototypeObjective, head: PrototypeHead, teacher_head: PrototypeHead, hidden: Hidden
 ) -> Tensor:
-    """Sum over hidden tokens of ``hidden.share_I`` times the cross-entropy between student and teacher there (iBOT).
+    """Sum over masked tokens of ``hidden.share_I`` times the cross-entropy between student and teacher there (iBOT).
 
     >>> def forward(self, hidden):  # of a MaskedTarget with two heads and an objective
     ...     return predict_prototypes(self.objective, self.head, self.teacher_head, hidden)

@@ -55,7 +55,7 @@ class StreamContrast(Method):
         self.key_encoder = nn.ModuleDict(
             {stream: ema_copy(encoder, mode="train") for stream, encoder in self.encoders.items()}
         )
-        self.key_head = ema_copy(self.head)  # all at once: what heads have in common stays common
+        self.key_head = ema_copy(self.head)  # copied together, so that layers shared by heads stay shared
         self.queue = KeyQueue(config.queue, len(STREAMS) * config.embedding)
 
     def heads(self, width: int) -> nn.ModuleDict:

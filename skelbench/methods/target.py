@@ -1,10 +1,10 @@
 """The contract of a masked-prediction target, and the data it may read.
 
-A target owns all that it alone needs (a projection head and its EMA twin, a predictor, a decoder); the method owns the
+A target owns all that it alone needs (a projection head and its EMA copy, a predictor, a decoder); the method owns the
 encoder, its teacher and the masks. So only target, loss and target-specific modules differ between two targets, and
 none of them reaches the encoder that is probed (paper, section "Controlled Analysis of Masked-Prediction Targets").
 
-Shapes: R rows (bodies of both global views), N tokens, I hidden tokens of all rows, D width.
+Shapes: R rows (bodies of both global views), N tokens, I masked tokens of all rows, D width.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Hidden:
 
     @cached_property
     def share_I(self) -> Tensor:
-        """Weight of each hidden token, summing to 1 within a row: every view counts alike, however many of its tokens
-        are hidden; one without masks adds nothing (iBOT)."""
+        """Weight of each masked token. Weights of a row sum to 1, so every masked view has the same weight; a view
+        without masks adds nothing (iBOT)."""
         masked_I, tokens = self.view.masked_I, self.student_RND.shape[1]
         assert masked_I is not None, "this view was declared without a mask"
         assert self.view.mask_RN is not None, "this view was declared without a mask"
@@ -72,7 +72,7 @@ class MaskedTarget(nn.Module):
     """Base class of targets. A subclass implements :meth:`forward`, and :meth:`after_step` if something of it moves.
 
     ``config``: the method's settings (heads, prototypes, decoder); ``settings``: the target's own, ``Config``
-    made from ``target_settings``. Modules of an EMA twin take no gradient and are left out of the optimizer.
+    made from ``target_settings``. EMA copies take no gradient and are excluded from the optimizer.
 
     >>> class Squared(MaskedTarget):
     ...     def forward(self, hidden):
@@ -89,18 +89,18 @@ class MaskedTarget(nn.Module):
     def whole_batch(self) -> str:
         """Reason why it needs all clips of a step at once, as in :class:`skelbench.methods.contract.Method`; "" = it
         does not."""
-        return "its target does not say that clips may be taken piece by piece"
+        return "its target does not allow micro-batches (whole_batch)"
 
     def __init__(self, config: Any, context: Context, settings: Spec) -> None:
         super().__init__()
         self.config, self.context, self.settings = config, context, settings
 
     def forward(self, hidden: Hidden) -> Tensor:
-        """Sum over hidden tokens of ``hidden.share_I`` times the token's loss: a scalar, also when none is hidden.
+        """Sum over masked tokens of ``hidden.share_I`` times the token's loss: a scalar, also if none is masked.
 
         Every rank calls it equally often. ``hidden.step.watch("masked", x_ID)`` has the branch's outputs watched.
         """
         raise lacking(self, "forward(self, hidden)")
 
     def after_step(self, step: Step, momentum: float) -> None:
-        """After the optimizer step: move EMA twins by ``momentum``, centers. Default: nothing."""
+        """After the optimizer step: move EMA copies by ``momentum``, and centers. Default: nothing."""

@@ -31,7 +31,7 @@ class StrongConfig(Config):
     ['mirror', 'axis-rotate', 'noise', 'blur', 'axis-drop']
     """
 
-    flip: Literal["swap", "mirror"] = Field("swap", description="sides change places; mirror: and x is negated")
+    flip: Literal["swap", "mirror"] = Field("swap", description="swap: exchange left and right; mirror: negate x too")
     blur: Literal["released", "normalized"] = Field(
         "released", description="weights of the blur as released, summing to up to 5, or summing to 1"
     )
@@ -73,11 +73,11 @@ class DistortedContrastConfig(DistortedConfig):
     0.999
     """
 
-    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    stream: Literal["joint", "bone", "motion"] = Field("joint", description="stream that it is trained on")
     queue: int = Field(16384, ge=1, description="keys in the queue")
     embedding: int = Field(128, ge=1, description="width of the embedding")
-    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
-    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
+    momentum: float = Field(0.999, ge=0, le=1, description="EMA momentum of the key encoder, constant")
+    temperature: float = Field(0.07, gt=0, description="temperature of the softmax over keys")
 
 
 class SequenceConfig(Config):
@@ -88,9 +88,9 @@ class SequenceConfig(Config):
     """
 
     resize: Literal["ends", "half-pixel", "uniform-frames", "strided"] = Field(
-        "ends", description="how a clip becomes T frames; P&C: every k-th recorded one, short clips padded"
+        "ends", description="resampling of a clip to T frames; P&C: every k-th recorded frame, short clips padded"
     )
 
     def view(self, grid: Grid) -> ViewSpec:
-        """The whole clip; nothing is drawn."""
+        """The whole clip, without random draws."""
         return ViewSpec(frames=grid.frames, crop=Center(share=1.0), resize=self.resize)

@@ -128,5 +128,5 @@ class KeyQueue(nn.Module):
         """Overwrite the oldest keys with the keys of ``step`` from all processes, in the order of ranks."""
         keys_nE = distributed.gather(keys_BE).to(self.keys_KE.dtype)
         place_n = torch.arange(len(keys_nE), device=keys_nE.device) + step * len(keys_nE)
-        last = slice(-self.size, None)  # of a step with more keys than places the last ones stay
+        last = slice(-self.size, None)  # if a step has more keys than the queue, the last ones are kept
         self.keys_KE[place_n[last] % self.size] = keys_nE[last]

@@ -29,7 +29,7 @@ class FilledGrid(nn.Module):
         super().__init__()
         self.grid = grid
         self.embed = nn.Linear(dim_in, dim)
-        self.mask_token = nn.Parameter(torch.empty(1, dim))  # decays like the ancestors', whose token is not 1-D
+        self.mask_token = nn.Parameter(torch.empty(1, dim))  # 2-D, so that it decays as in MAE's code
         self.time_embed = nn.Parameter(torch.empty(grid.times, dim))
         self.joint_embed = nn.Parameter(torch.empty(grid.joints, dim))
 

@@ -18,14 +18,14 @@ from skelbench.views.skeleton.topology import Topology
 from skelbench.views.view import View
 
 ABILITIES: Mapping[str, str] = {
-    "drop-tokens": "encode a few of the tokens alone",
-    "drop-lines": "leave out whole joints and whole patches of frames",
-    "replace-tokens": "put a mask token in the place of others",
+    "drop-tokens": "encode only some of the tokens",
+    "drop-lines": "skip whole joints and whole patches of frames",
+    "replace-tokens": "replace tokens by a mask token",
     "tokens": "return a token per joint and patch of frames",
-    "cells": "return features by joint and stretch of frames that it reads out by their mean",
-    "time-and-space": "say what a view is over time apart from what it is over joints",
-    "granularities": "say both of finer and of coarser stretches of frames and groups of joints",
-    "steps": "say what a view is at each patch of frames, or at each frame",
+    "cells": "return features by joint and stretch of frames, and their mean as readout",
+    "time-and-space": "return separate features over time and over joints",
+    "granularities": "return both for finer and coarser stretches of frames and groups of joints",
+    "steps": "return features of each patch of frames, or of each frame",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }
@@ -78,7 +78,8 @@ class Encoded:
         """[R, G, D] over time and over joints at G granularities, the finest first ("granularities").
 
         Readouts ``times`` and ``spaces`` ([R, G * D]); else ``count`` maxima of the tokens' mean over ``joints``, and
-        over patches, each of means of two neighbors of the one before. A last one without a neighbor is dropped."""
+        over patches; each granularity averages pairs of neighbors of the finer one and drops an unpaired last one.
+        """
         if "times" in self.levels:
             times_RGD, spaces_RGD = (
                 self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")
@@ -172,7 +173,7 @@ class Encoder(nn.Module):
 
     @property
     def standardization(self) -> Standardization | None:
-        """Constants that standardize coordinates first; None = coordinates are used as they are."""
+        """Constants that standardize coordinates first; None = coordinates are used unchanged."""
         return None
 
     def prepare(self, requires: frozenset[str]) -> None:
@@ -200,10 +201,10 @@ class Encoder(nn.Module):
     def forward(self, view: View, mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Encoded:
         """Encode the present bodies of ``view``.
 
-        ``mask_RN`` (bool [R, N]) replaces hidden tokens by the mask token; ``keep_RK`` (int64 [R, K], ascending)
+        ``mask_RN`` (bool [R, N]) replaces masked tokens by the mask token; ``keep_RK`` (int64 [R, K], ascending)
         drops all other tokens. At most one of the two. N follows the view, which may be shorter than the grid's T.
-        What is asked of "drop-lines" comes with three dimensions, [R, P', J']: the tokens of P' patches of frames and
-        J' joints, from :func:`lines`.
+        For "drop-lines", ``keep_RK`` has three dimensions, [R, P', J']: the tokens of P' patches of frames and J'
+        joints, from :func:`lines`.
         """
         raise lacking(self, "forward(self, view)")
 

@@ -21,9 +21,9 @@ PER_PLACE = 64
 def split_information(q_nK: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Mutual information, in nats, between prototype and sample, part by part (chain rule).
 
-    ``q_nK``: each sample's distribution. ``parts``: by name, an int64 [n] that says in which group each sample is; each
-    value is the information in addition to the parts before it. ``clip`` is the rest: differences of samples that are
-    the same in all parts. A finite sample overestimates the information, less so with fewer groups.
+    ``q_nK``: each sample's distribution. ``parts``: by name, an int64 [n] with the group of each sample; each value is
+    the information in addition to the parts before it. ``clip`` is the rest: differences between samples of the same
+    group in all parts. A finite sample overestimates the information, less so with fewer groups.
 
     >>> found = split_information(torch.eye(2).repeat(2, 1), {"slot": torch.tensor([0, 1, 0, 1])})
     >>> {name: round(float(value), 4) for name, value in found.items()}  # all of log 2 is about the slot
@@ -73,8 +73,8 @@ def samples_of(view: View, n: int, most: int) -> tuple[Tensor, dict[str, Tensor]
     else:
         hidden = 0 if view.masked_I is None else len(view.masked_I)
         raise SkelbenchError(
-            f"step.watch was told of {n} prototype samples and a view of {view.rows} rows with {hidden} hidden tokens; "
-            "give it the view whose rows, hidden tokens or clips the samples are, or none"
+            f"step.watch got {n} prototype samples and a view of {view.rows} rows with {hidden} masked tokens; "
+            "give it the view whose rows, masked tokens or clips the samples are, or none"
         )
     entry_n = view.rows_R[row_n]
     if view.count > 1:

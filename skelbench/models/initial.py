@@ -1,4 +1,4 @@
-"""Initial weights of the public codes' families, equal for equal seeds in any version of PyTorch."""
+"""Initial weights as in public codes; equal seeds give equal weights in every version of PyTorch."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def set_drop_path(blocks: Sequence[nn.Module], rate: float) -> None:
 
 
 class DropPath(nn.Module):
-    """In training, whole rows are zero with a chance of ``drop_prob`` and the others scaled up (stochastic depth).
+    """In training, whole rows are zero with probability ``drop_prob`` and the others scaled up (stochastic depth).
 
     >>> DropPath(0.5).eval()(torch.ones(2, 1)).flatten()
     tensor([1., 1.])

@@ -17,7 +17,7 @@ def patch_standardize(y_RNL: Tensor) -> Tensor:
 
 
 def masked_mse(prediction_RNL: Tensor, target_RNL: Tensor, mask_RN: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared error over hidden tokens (``mask_RN`` True), mean over a token's values: its sum and the token count.
+    """Squared error over masked tokens (``mask_RN`` True), mean over a token's values: its sum and the token count.
 
     Sum and count rather than their ratio, so that ``step.mean(*masked_mse(...))`` is right over many processes.
 

@@ -15,12 +15,12 @@ def no_autocast(like: Tensor) -> AbstractContextManager:
 
 
 def has_bf16(device: torch.device | str) -> bool:
-    """Whether ``device`` computes in bfloat16 natively: GPUs from Ampere on do, older ones emulate it slowly. True
-    for a device that is not here."""
+    """Whether ``device`` computes in bfloat16 natively: GPUs from Ampere on do, older ones emulate it slowly. True for
+    a device that this machine does not have."""
     device = torch.device(device)
     if device.type != "cuda" or not torch.cuda.is_available():
         return True
-    with torch.cuda.device(device):  # PyTorch asks the current one
+    with torch.cuda.device(device):  # PyTorch checks the current device
         return torch.cuda.is_bf16_supported(including_emulation=False)
 
 

@@ -42,7 +42,7 @@ _kernel: ModuleType | None = None
 def compile_parts(method: nn.Module, device: torch.device, mode: str, precision: str = "bf16") -> tuple[bool, str]:
     """Choose Triton kernels for the prototype losses of ``method``; return (whether they are used, a note or "").
 
-    ``mode``: "off"; "auto", on a GPU in bf16; or "on", with a note where kernels cannot be used.
+    ``mode``: "off"; "auto", on a GPU in bf16; or "on", with a note if kernels cannot be used.
     """
     use_kernel(False)
     heads = [part.prototype_direction for part in method.modules() if isinstance(part, PrototypeHead)]
@@ -103,7 +103,7 @@ class Sinkhorn:
         if kernel := _fused(W_KD):
             factor_nD, log_n, offset_K = z_nD.to(W_KD.dtype), z_nD.new_zeros(len(z_nD)), z_nD.new_zeros(len(W_KD))
             for iteration in range(self.iterations):
-                if iteration:  # before, samples carry no weight
+                if iteration:  # in the first iteration samples carry no weight
                     log_n = kernel.logsumexp(factor_nD, W_KD, offset_K)
                 mass_K = (kernel.logsumexp(W_KD, factor_nD, -log_n) + offset_K).double().exp()
                 offset_K = offset_K - all_reduce_sum(mass_K).clamp_min(tiny).log().to(z_nD.dtype)
@@ -150,8 +150,8 @@ class RunningCenter(nn.Module):
     def update(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor | None = None) -> None:
         """center <- momentum * center + (1 - momentum) * mean over all ranks' samples; no samples, no change.
 
-        Without ``teacher_W_KD`` the samples are the logits themselves (S-JEPA's channels, D = K). Ancestors update
-        after the center was used in the loss of the same step.
+        Without ``teacher_W_KD`` the samples are the logits themselves (S-JEPA's channels, D = K). DINO and iBOT update
+        the center after the loss of the same step has used it.
         """
         with no_autocast(teacher_z_nD):
             z_nD = teacher_z_nD.to(self.center.dtype)
@@ -305,7 +305,7 @@ def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
         return a @ b
     if a.is_cuda:
         return torch.mm(a, b, out_dtype=dtype)
-    return a.to(dtype) @ b.to(dtype)  # the same products: two bfloat16 multiply exactly in float32
+    return a.to(dtype) @ b.to(dtype)  # the same products: two bfloat16 numbers multiply exactly in float32
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:

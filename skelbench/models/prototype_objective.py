@@ -77,12 +77,12 @@ class PrototypeObjective(nn.Module):
         """Return metrics of the last :meth:`forward`, until :meth:`update`; empty without samples. All processes call
         it together; the samples are from all of them.
 
-        ``teacher_entropy``: mean entropy of the teacher's centered distributions in nats; log K where they are uniform,
-        0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
-        samples agree on one prototype, and K, all are used alike; n samples use at most n exp(``teacher_entropy``).
-        ``view``, whose rows or hidden tokens the samples are: besides, ``<part>_information`` in nats, what prototypes
-        tell of the ``place`` in the token grid, the ``view``, the body ``slot``, and of the ``clip`` beyond all these,
-        by the samples of this process alone.
+        ``teacher_entropy``: mean entropy of the teacher's centered distributions in nats; log K for uniform
+        distributions, 0 if each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), from 1
+        (all samples have one prototype) to K (all prototypes are used equally); n samples use at most n
+        exp(``teacher_entropy``). With ``view``, whose rows or masked tokens are the samples, also
+        ``<part>_information`` in nats: information of prototypes about the ``place`` in the token grid, the ``view``,
+        the body ``slot``, and beyond these about the ``clip``; from the samples of this process only.
         """
         if not self._seen:
             return {}

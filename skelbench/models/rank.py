@@ -17,17 +17,17 @@ _GOLDEN = 0.6180339887498949
 def effective_rank(x_nD: Tensor, *, centered: bool = False) -> Tensor:
     """exp(-sum_j q_j log q_j) with q_j = sigma_j / sum_k sigma_k over the singular values of ``x_nD``: float64 scalar.
 
-    Between 1 (all rows are multiples of one) and min(n, D) (all singular values alike); the scale does not matter.
+    Between 1 (all rows are multiples of one) and min(n, D) (all singular values equal); the scale does not matter.
     Source: SLiM, equation "effective rank" in the controlled analysis of targets (Roy and Vetterli's).
 
     Args:
-        x_nD: [n, D], taken as it is: a common offset of all rows is a direction like any other, and one that outweighs
-            the rest is just what a collapse looks like.
-        centered: without the mean of the rows, for the rank of what is left of features that share a large offset.
+        x_nD: [n, D], not centered: a common offset of all rows counts as a direction, and in a collapse it
+            outweighs the rest.
+        centered: subtract the mean of the rows first, for features that share a large offset.
 
     0 without rows or channels, for zeros alone, and for values that are not finite. Singular values are roots of the
-    eigenvalues of the smaller Gram matrix in float64; those below 6e-8 of the largest are rounding and left out, which
-    moves log r by less than D * 1e-6.
+    eigenvalues of the smaller Gram matrix in float64; values below 6e-8 of the largest are rounding errors and skipped,
+    which moves log r by less than D * 1e-6.
 
     >>> [round(float(effective_rank(x_nD)), 3) for x_nD in (torch.eye(4), torch.ones(4, 4))]
     [4.0, 1.0]

@@ -96,8 +96,8 @@ def frame_mean(x_RT: Tensor, real_RT: Tensor | None) -> Tensor:
 
 
 class FrameDecoder(nn.Module):
-    """A GRU that starts from a feature, as wide as it, and a linear layer to the numbers of a frame, drawn as in
-    shlizee/Predict-Cluster, NTU_demo.ipynb (uniform in +- 0.04).
+    """A GRU of the feature's width that starts from the feature, and a linear layer to the numbers of a frame;
+    initialized as in shlizee/Predict-Cluster, NTU_demo.ipynb (uniform in +- 0.04).
 
     >>> decoder = FrameDecoder(numbers=6, width=8)
     >>> decoder(torch.randn(2, 8), torch.zeros(2, 5, 6)).shape
@@ -113,7 +113,7 @@ class FrameDecoder(nn.Module):
         for parameter in self.gru.parameters():
             if parameter.dim() == 2:
                 nn.init.xavier_uniform_(parameter)
-        for parameter in self.out.parameters():  # small, or a held decoder would run away from its first frame
+        for parameter in self.out.parameters():  # small, or the decoder would diverge from its first frame
             nn.init.uniform_(parameter, -0.04, 0.04)
 
     def forward(self, state_RD: Tensor, x: Tensor, frames: int | None = None) -> Tensor:

@@ -28,7 +28,7 @@ def patchify(x_RTJC: Tensor, patch: int) -> Tensor:
 
 
 def unpatchify(x_RNL: Tensor, patch: int, joints: int) -> Tensor:
-    """[R, N, patch * C] -> [R, T, J, C]: what :func:`patchify` was made from.
+    """[R, N, patch * C] -> [R, T, J, C]: the inverse of :func:`patchify`.
 
     >>> x_RTJC = torch.randn(2, 16, 25, 3)
     >>> torch.equal(unpatchify(patchify(x_RTJC, patch=8), patch=8, joints=25), x_RTJC)

@@ -1,9 +1,8 @@
 """Shared parts of encoders with two token sequences, frames and joints of a clip (HiCo, SCD-Net, UmURL, USDRL).
 
 A token in time is a frame of all joints of all bodies, a token in space is a joint of one body over all frames. Each
-branch has an embedding and layers of its own; the features of a branch are the maximum over its tokens.
-Shapes: B clips (times views), M body slots, T frames, J joints, C = 3, K = M * J tokens in space, D width of a branch,
-n tokens.
+branch has an embedding and layers of its own; the features of a branch are the maximum over its tokens. Shapes: B clips
+(times views), M body slots, T frames, J joints, C = 3, K = M * J tokens in space, D width of a branch, n tokens.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Embedding(nn.Module):
 
 
 def sine_positions(places: int, width: int) -> Tensor:
-    """float32 [n, D], D even: sine and cosine by turns, of wavelengths 2 pi to 10000 x 2 pi (Vaswani et al., 2017)."""
+    """float32 [n, D], D even: alternating sine and cosine, wavelengths 2 pi to 10000 x 2 pi (Vaswani et al., 2017)."""
     i = torch.arange(0, width, 2)
     angle = torch.arange(places)[:, None] * torch.exp(i * (-math.log(10000.0) / width))
     return torch.stack([angle.sin(), angle.cos()], 2).flatten(1)

@@ -51,7 +51,7 @@ class ViTConfig(Grown):
     norm_eps: float = Field(1e-6, gt=0, description="Epsilon of the layer norms.")
     drop_path: float = Field(0.0, ge=0, lt=1, description="Probability that a block is skipped in training.")
     input_mean: tuple[float, float, float] | None = None
-    """Mean of x, y, z (m), subtracted from the input; None = the input is used as it is."""
+    """Mean of x, y, z (m), subtracted from the input; None = the input is used unchanged."""
     input_std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
     """Standard deviation of x, y, z (m), which divides the input; None = as input_mean."""
     initial: Literal["xavier", "dinov2"] = "xavier"
@@ -184,8 +184,8 @@ class ViT(Encoder):
     def forward(
         self, view: View, mask_RN: Tensor | None = None, keep_RK: Tensor | None = None, summary: bool = False
     ) -> Encoded:
-        """See :meth:`Encoder.forward`. Rows do not see each other. For a ``summary`` the last block computes the class
-        token alone: there are no tokens, and it is the readout.
+        """See :meth:`Encoder.forward`. Rows do not see each other. For a ``summary`` the last block computes only the
+        class token, which is then the readout; there are no tokens.
 
         In eval mode the level "cls4+mean" holds the class tokens of the last four blocks, each through the final norm,
         and the mean token: 5 D wide (the readout of SLiM's released probe)."""

@@ -19,7 +19,7 @@ from skelbench.views.builder import ViewBuilder
 
 
 def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, host: Host) -> list[str]:
-    """Return notes for the user; SkelbenchError for what cannot be built, before a run directory exists."""
+    """Return notes for the user; raise SkelbenchError for a run that cannot be built, before its directory exists."""
     topology, notes = store.topology, list[str]()
     if spec.train.align != "none":
         Alignment(store, spec.train.align)
@@ -54,7 +54,7 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
 
 
 def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> list[str]:
-    """Return warnings; SkelbenchError for a batch that is too small, no steps, and a queue that is not filled."""
+    """Return warnings; raise SkelbenchError for a batch that is too small, no steps, or a queue that is not filled."""
     train, clips = spec.train, len(store.split(spec.data.split, spec.data.min_frames).train)
     if train.batch_size < method.min_clips:
         raise SkelbenchError(

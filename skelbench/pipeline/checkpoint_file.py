@@ -89,7 +89,7 @@ def _load(path: Path) -> Any:
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # the loader raises whatever its parts do: zip, pickle, key and value errors
+    except Exception as error:  # the loader raises zip, pickle, key and value errors
         if match := re.search(r"GLOBAL ([\w.]+)", str(error)):
             raise SkelbenchError(
                 f"{path} holds {match.group(1)}, not only tensors and plain settings, and was not opened, since that "
@@ -108,7 +108,7 @@ def _load_safetensors(path: Path) -> Any:
 
 
 def fit(method: Method, weights: Mapping[str, Tensor], source: str) -> bool:
-    """Put ``weights`` into ``method``; False when they are its inference encoders' alone.
+    """Load ``weights`` into ``method``; return False if they are weights of its inference encoders only.
 
     Raises:
         SkelbenchError: a tensor is missing, has another shape, or is one too many: names the first and how many.

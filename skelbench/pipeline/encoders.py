@@ -110,7 +110,7 @@ def _learned(session: Session, run: RunDir, stream: Stream, checkpoint: str) -> 
 
 
 def hides_doubtful(session: Session, run: RunDir, spec: EvalSpec) -> bool:
-    """Whether the encoder of ``run`` can work without joints below ``spec.min_confidence``, if the spec hides any."""
+    """Whether the encoder of ``run`` can work without joints below ``spec.min_confidence``, if it has to."""
     return not spec.min_confidence or all(
         can_hide_tokens(_learned(session, run, stream, spec.checkpoint)) for stream in spec.streams
     )

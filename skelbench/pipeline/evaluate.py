@@ -91,9 +91,9 @@ def evaluate(
     like: Configured | None = None,
     store: ClipStore | None = None,
 ) -> dict[str, Any]:
-    """The record of ``spec``: read back when it exists, else computed and written.
+    """The record of ``spec``: an existing record is read, otherwise it is computed and written.
 
-    A record is marked ``standard`` when nothing was asked for but the protocol: only those fill preset rows.
+    A record is ``standard`` if the request names only the protocol; only standard records fill preset rows.
     ``store``: the clips of ``spec`` if they are open.
     """
     path = run.record_path(spec)
@@ -119,7 +119,7 @@ def evaluate(
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:
-    """SkelbenchError if the final weights are asked for and not there yet."""
+    """Raise SkelbenchError if the final weights are asked for and not there yet."""
     if checkpoint == "last":
         run.check_done()
 
@@ -231,8 +231,8 @@ def _measure_encoder(
     """Result of a protocol that needs the encoder."""
     if len(spec.streams) > 1:
         raise SkelbenchError(
-            f"protocol {spec.protocol} works on the encoder, of one stream; give one --stream, or fuse by a protocol "
-            "on features"
+            f"protocol {spec.protocol} needs the encoder of one stream; give one --stream, or fuse with a protocol on "
+            "features"
         )
     (stream,) = spec.streams
 
@@ -243,9 +243,9 @@ def _measure_encoder(
         encoder = method.inference_encoders().get(stream, method.inference_encoder())
         if named := named_encoder(run, spec.checkpoint, spec.readout):
             encoder = as_readout(method, named)
-        assert isinstance(encoder, Encoder)  # as the builder of methods has made sure
+        assert isinstance(encoder, Encoder)  # checked when the method was built
         plain = dict(build_encoder(run.spec, session.host, store.topology).named_parameters())
-        for name, parameter in encoder.named_parameters():  # a teacher's are not trained
+        for name, parameter in encoder.named_parameters():  # parameters of a teacher have no gradients
             parameter.requires_grad_(name not in plain or plain[name].requires_grad)
         return encoder.eval()
 

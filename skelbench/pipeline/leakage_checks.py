@@ -17,7 +17,7 @@ from skelbench.records.run_dir import RunDir
 
 
 def clips_of(session: Session, spec: EvalSpec, run: RunDir) -> ClipStore:
-    """The dataset of ``spec``, an evaluation of ``run``; refused when it has changed since the run was made."""
+    """Open the dataset of ``spec``, an evaluation of ``run``; raise if it has changed since the training."""
     try:
         store = open_dataset(spec.data.name, session.host, session.data_root)
     except SkelbenchError as error:
@@ -42,7 +42,7 @@ def source_of(session: Session, data: DataSpec) -> ClipStore | None:
 
 
 def check_alike(source: DataSpec, clips: ClipStore | None, target: DataSpec, topology: str) -> None:
-    """SkelbenchError if an encoder trained on ``source`` (``clips`` if they are here) cannot read ``target``."""
+    """Raise SkelbenchError if an encoder trained on ``source`` (``clips`` if available) cannot read ``target``."""
     if source.dimensions != target.dimensions:
         raise SkelbenchError(
             f"the encoder was trained on {source.dimensions}-D poses of {source.name}, those of {target.name} are "
@@ -65,7 +65,7 @@ def not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.nd
     if len(overlap):
         yield (
             f"{len(overlap):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, on "
-            "which the encoder was trained; its accuracy is not that on clips that it has not seen"
+            "which the encoder was trained; its accuracy is not the accuracy on unseen clips"
         )
 
 
@@ -75,8 +75,8 @@ def not_new_to_parents(session: Session, run: RunSpec, store: ClipStore, test: n
         parent = if_whole(partial(session.results.by_id, run.init_from))
         if parent is None:
             yield (
-                f"the encoder began with the weights of run {run.init_from}, which is not here: whether test clips are "
-                "among its training clips is not known"
+                f"the encoder began with the weights of run {run.init_from}, which is not here, so its training clips "
+                "may include test clips"
             )
             return
         run = parent.spec

@@ -30,7 +30,7 @@ def length_of(budget: Budget, spec: RunSpec, host: Host, store: ClipStore, timer
     """Number of steps of ``spec`` that the ``budget`` allows, rounded.
 
     Raises:
-        SkelbenchError: less than one step; FLOPs of a step that cannot be counted; minutes without a ``timer``.
+        SkelbenchError: the budget is less than one step, FLOPs cannot be counted, or minutes have no ``timer``.
     """
     batch, flops, pace, step = spec.train.batch_size, None, None, 1.0
     if budget.kind == "clips":

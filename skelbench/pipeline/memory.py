@@ -41,7 +41,7 @@ def resume_saving(trainer: Trainer, run: RunDir) -> None:
     possible = (1, *micro_batch_counts(train.batch_size // trainer.world, trainer.method.min_clips))
     recompute = before["recompute"] if train.recompute == "auto" else trainer.recompute
     accumulate = before["accumulate"] if train.accumulate == "auto" else trainer.micro_batches
-    if accumulate in possible:  # with another number of processes it may not be
+    if accumulate in possible:  # it may be impossible with another number of processes
         trainer.save_memory(bool(recompute), int(accumulate))
 
 
@@ -67,7 +67,7 @@ def memory_record(trainer: Trainer) -> dict[str, object]:
 def memory_error(error: BaseException, doing: str, device: str, advice: str) -> SkelbenchError | None:
     """Return the error message for an out-of-memory ``error`` or its cause; None if it is not about memory."""
     cause: BaseException | None = error
-    while cause is not None:  # torch has no class for the CPU's
+    while cause is not None:  # torch has no class of error for the CPU
         if isinstance(cause, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(cause):
             target = torch.device(device)
             has = f" (which has {torch.cuda.mem_get_info(target)[1] / 2**30:.1f} GiB)" if target.type == "cuda" else ""

@@ -63,12 +63,12 @@ class Timer:
                 )
             seconds = self._seconds_per_step(alike, store)
             if not self.keep:
-                return Pace(seconds, "(timed now; a run times again and keeps the time)")
+                return Pace(seconds, "(timed now; a run measures and stores the time again)")
             self.session.results.prepare()
             path.parent.mkdir(exist_ok=True)
             facts = {"seconds_per_step": seconds, "hardware": place, "made": time.time()}
             write_json(path, {**facts, "spec": alike.model_dump(mode="json")})
-        return Pace(float(read_json(path)["seconds_per_step"]), f"(kept in {path}: remove it to time again)")
+        return Pace(float(read_json(path)["seconds_per_step"]), f"(stored in {path}: remove it to time again)")
 
     def _seconds_per_step(self, spec: RunSpec, store: ClipStore) -> float:
         """Mean over phases of the time of a step in the middle of each phase; results of these steps are dropped."""
@@ -125,7 +125,7 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per
         trainer = Trainer(small, method, store, _NO_RUN, device)
         times.append(0.0)
         for middle, share in trainer.phase_midpoints:
-            warm = kind == "cuda" or not times[:-1]  # kernels are chosen for each size
+            warm = kind == "cuda" or not times[:-1]  # a GPU chooses kernels for each size
             durations = [_seconds(trainer, middle + step) for step in range(warm + ESTIMATE_STEPS[kind])]
             times[-1] += share * min(durations[warm:])
     per_clip = max(times[1] - times[0], times[1] / large / 4) / (large - large // 2)

@@ -98,7 +98,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
         outcome = "interrupted"
         record(outcome=outcome, reason=str(error))
         raise
-    except KeyboardInterrupt:  # outside the loop, which saves its state
+    except KeyboardInterrupt:  # the loop saves its state itself
         outcome = "interrupted"
         record(outcome=outcome)
         raise
@@ -216,10 +216,10 @@ def settle_threads(trainer: Trainer, run: RunDir) -> str:
 
     A resumed run keeps its number, because its bits depend on it. A number that the user or ``torchrun`` names stays.
     """
-    if trainer.device.type != "cpu" or threads_are_named() or trainer.world > 1:  # a trial is one process's
+    if trainer.device.type != "cpu" or threads_are_named() or trainer.world > 1:  # the choice is for one process
         return ""
     global _settled
-    if _settled and torch.get_num_threads() == _settled[1]:  # chosen for another run of this process
+    if _settled and torch.get_num_threads() == _settled[1]:  # another run of this process has chosen
         torch.set_num_threads(_settled[0])
     most = torch.get_num_threads()
     if run.checkpoint.exists():
@@ -237,7 +237,7 @@ def settle_threads(trainer: Trainer, run: RunDir) -> str:
 
 
 def warm_start(results: ResultStore, method: Method, name: str, parent_id: str, after: Collection[str] = ()) -> None:
-    """Weights of the parent: all that fit by name and shape, and its inference encoder in every encoder.
+    """Weights of the parent: all tensors that fit by name and shape; its inference encoder goes into every encoder.
 
     The same method, and a second stage of a method named in ``after``, keep each encoder that the parent has too.
 

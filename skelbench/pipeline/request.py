@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skelbench.plugin.host import Host
 
 CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
-"""Sections that are a component of one's choice -> what the plugin host calls its kind."""
+"""Sections whose component the user chooses -> kind of the component in the plugin host."""
 SECTIONS = ("method", *CHOICES, "train", "grid", "data")
 TOP = ("seed", "preset", "native", "budget", *CHOICES, "tokens", "dataset", "split", "plugins")
 """Keys of a run.toml outside the sections."""
@@ -53,7 +53,7 @@ class Option:
 
 
 class Arguments(Spec):
-    """Base of everything that a command and a Python call take alike: each field is an option and a keyword, and its
+    """Base of arguments that a command and a Python call share: each field is an option and a keyword, and its
     docstring is the help text of both. None = not given.
 
     Raises:
@@ -145,7 +145,7 @@ class Request(Arguments):
     encoder: Annotated[str | None, Option("vit")] = None
     """Encoder (see `skelbench plugins list encoders`)."""
     native: Annotated[StrictBool | None, Option()] = None
-    """Use the published encoder, token grid, bodies and epochs of the method, not the shared ones."""
+    """Use the published setting: encoder, token grid, bodies and epochs of the method's paper."""
     epochs: Annotated[float | None, Option(), Ge(0)] = None
     """Training length in epochs."""
     budget: Annotated[Spending | None, Option(metavar="KIND=N")] = None
@@ -270,7 +270,7 @@ def parse_sets(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def check_set_once(sets: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """SkelbenchError for a key of ``--set`` that is also an option with a value."""
+    """Raise SkelbenchError for a key of ``--set`` that is also an option with a value."""
     if twice := sorted(key for key in sets if options.get(key) is not None):
         raise SkelbenchError(f"--{twice[0]} and --set {twice[0]} are the same setting; leave one out")
 
@@ -286,7 +286,7 @@ def parse_value(text: str) -> Any:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """The document of a TOML file, which is a ``what``."""
+    """Read a TOML file; ``what`` names the kind of file in errors."""
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError as error:
@@ -316,8 +316,8 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def times(value: Any, before: Any) -> Any:
-    """A setting of a variant where ``before`` stands without it: ``"x0.5"`` makes half of a number, and of a whole
-    number a whole one, at least 1; anything else is itself."""
+    """Apply the setting of a variant to the value ``before``: ``"x0.5"`` halves a number; whole numbers stay whole and
+    at least 1. Any other value replaces ``before``."""
     by = factor(value)
     if by is None or isinstance(before, bool) or not isinstance(before, int | float):
         return value
@@ -346,7 +346,7 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
 
 
 def check_request(request: Request, host: Host, data_root: Path) -> None:
-    """Check what needs no PyTorch: method, variant, preset, grid, dataset, and the settings of train, grid and data.
+    """Check all that needs no PyTorch: method, variant, preset, grid, dataset, and settings of train, grid and data.
 
     Raises:
         SkelbenchError: a name is unknown, with the nearest right one, or options contradict each other.
@@ -366,7 +366,7 @@ def check_request(request: Request, host: Host, data_root: Path) -> None:
 
 
 def known_protocols(host: Host, names: Iterable[str], elsewhere: bool = False) -> list[str]:
-    """The protocols of these names.
+    """Return the protocols of these names.
 
     Raises:
         SkelbenchError: there is no such protocol, or, unless ``elsewhere``, it evaluates on other data than the run's,

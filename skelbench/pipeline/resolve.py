@@ -294,7 +294,7 @@ def _notes(method: MethodSpec, native: bool, store: ClipStore, all_clips: Split,
     if store.meta.dimensions == 2:
         yield "the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation"
     if left_out := len(all_clips.train) - len(split.train):
-        yield f"data.min_frames leaves out {left_out:,} of {len(all_clips.train):,} training clips, and no test clip"
+        yield f"data.min_frames excludes {left_out:,} of {len(all_clips.train):,} training clips, and no test clip"
 
 
 def _spec(

@@ -36,7 +36,7 @@ class Session:
     observe: tuple[ObserverSpec, ...] = ()
     """Observers of training that were asked for."""
     features: dict[str, Features] = field(default_factory=dict, repr=False)
-    """Features extracted in this session, so that several protocols share them."""
+    """Features extracted in this session, which several protocols share."""
     encoders: dict[str, Encoder] = field(default_factory=dict, repr=False)
     """Encoder that extracted the features of a run, by the run's id; kept until the run's cost is measured."""
 
@@ -64,7 +64,7 @@ def open_session(
 
 
 def prepare(device: str) -> None:
-    """Make a named GPU the current one, without TF32 and cuDNN's attention, which plans again for every batch size;
+    """Make a named GPU the current one. Switch off TF32, and cuDNN's attention, which plans again for every batch size;
     deterministic if the user's settings say so."""
     import torch
 
@@ -84,15 +84,15 @@ def prepare(device: str) -> None:
 
 
 def _take_memory_in_segments(device: str) -> None:
-    """Have PyTorch's CUDA allocator grow its blocks, unless the environment configures it, as batches differ in size:
-    SLiM at the paper's size needs 105 GiB instead of 136."""
+    """Let PyTorch's CUDA allocator grow its blocks, because batches differ in size, unless the environment configures
+    it: SLiM at the paper's size needs 105 GiB instead of 136."""
     variables = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"} & os.environ.keys()
     if device.startswith("cuda") and not variables:
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
 
 
 def pick_device(name: str | None) -> str:
-    """``cuda`` when there is one, else ``cpu``; a named device, of ``--device`` or a setting, is checked."""
+    """Return ``cuda`` if there is a GPU, else ``cpu``; check a device that ``--device`` or a setting names."""
     import torch
 
     from skelbench.core.user_config import found

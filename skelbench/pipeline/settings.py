@@ -48,7 +48,7 @@ class Parts:
         return fields | {"data": fields["data"] - DataSpec.FOUND}
 
     def section(self, values: Layer, name: str) -> Any:
-        """The typed settings of one section; SkelbenchError for the first one that does not hold."""
+        """The typed settings of one section; raise SkelbenchError for the first invalid one."""
         return validated(self.classes[name], section(values, name), name)
 
 
@@ -73,7 +73,7 @@ class Settings:
 
 
 def config(spec: Spec) -> dict[str, Any]:
-    """Settings as plain data; a component's kind stands apart from them."""
+    """Settings as plain data, without the kind of a component."""
     dumped = spec.model_dump(mode="json")
     return {name: value for name, value in dumped.items() if not (isinstance(spec, Component) and name == "kind")}
 
@@ -98,7 +98,7 @@ def joined(layers: Iterable[Layer]) -> dict[str, Any]:
 
 
 def check_layers(parts: Parts, layers: list[Layer], chosen: Mapping[str, Any]) -> None:
-    """SkelbenchError for unknown or invalid settings in ``layers``, except settings of components not ``chosen``."""
+    """Raise SkelbenchError for unknown or invalid settings in ``layers``, except settings of unchosen components."""
     values, named = joined(layers), names(layers)
     for key in values:
         if key != "clips_seen" and _head(key) not in parts.classes:
@@ -131,7 +131,7 @@ def variant_layers(parts: Parts, variant: str, layers: list[Layer], plain: Setti
     before = plain.plain() | {"clips_seen": values.get("clips_seen")}
     changes = {key: times(value, before.get(key)) for key, value in changes.items()}
     train = plain.train
-    if train.iters_per_epoch and "train.iters_per_epoch" not in changes:  # as many clips, whatever the batch
+    if train.iters_per_epoch and "train.iters_per_epoch" not in changes:  # same clips for any batch
         batch = parts.section({**plain.plain(), **changes}, "train").batch_size
         changes["train.iters_per_epoch"] = max(1, round(train.iters_per_epoch * train.batch_size / batch))
     for layer in layers:

@@ -15,7 +15,7 @@ from skelbench.records.store import ResultStore
 
 
 def finished(results: ResultStore, pattern: str) -> RunDir:
-    """The finished run to start from; SkelbenchError if there is none."""
+    """Return the finished run to start from; raise SkelbenchError if there is none."""
     run, checkpoint = results.find(pattern)
     if checkpoint != "last" or run.outcome != "done":
         raise SkelbenchError(
@@ -75,8 +75,8 @@ def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
 
 
 def is_first_stage(method: MethodSpec, spec: RunSpec, variant: str, preset: str, setting: str, parent: RunDir) -> bool:
-    """Whether ``parent`` is what the published procedure starts from: the bare preset on the same clips and seed, of
-    the variant (a stream) that both stages have."""
+    """Whether ``parent`` is the published first stage: the bare preset on the same clips and seed, in the variant (a
+    stream) that both stages have."""
     info, first = parent.info, parent.spec
     return bool(
         method.stage

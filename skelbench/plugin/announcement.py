@@ -32,7 +32,7 @@ SLUG = re.compile(r"[a-z0-9][a-z0-9._@-]*")
 def announced(module: ModuleType, file: PluginFile) -> list[tuple[str, Descriptor]]:
     """Return (kind, descriptor) of everything that a plugin announces; targets name their module.
 
-    SkelbenchError if a hook fails or is misspelled, or a descriptor is not valid.
+    Raise SkelbenchError if a hook fails or is misspelled, or a descriptor is not valid.
     """
     values: dict[tuple[str, str], Descriptor] = {}
     for kind, value in _listed(module):

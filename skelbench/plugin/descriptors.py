@@ -14,8 +14,8 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Descriptor:
-    """Common part. ``target`` is ``"package.module:Name"``, imported only when the thing is used; ``":Name"`` is a name
-    of the file that announces it."""
+    """Fields of all descriptors. ``target`` is ``"package.module:Name"``, imported only when the thing is used;
+    ``":Name"`` is a name of the file that announces it."""
 
     places: ClassVar[tuple[str, ...]] = ("target",)
     """Fields that name code as ``target`` does; all but ``target`` may be empty."""
@@ -30,22 +30,22 @@ class Descriptor:
     version: int = 1
     """Part of the identity of every run; raise it whenever results change."""
     expected_failures: Mapping[str, str] = field(default_factory=dict)
-    """Checks of ``skelbench plugins check`` that it may fail, each with the reason."""
+    """Checks of ``skelbench plugins check`` that the plugin may fail, each with the reason."""
     setting_names: tuple[str, ...] = ()
     """Names of its settings, filled in when it is announced."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NativeProbe:
-    """Protocol by which a method's authors measured their printed linear accuracy, for ``skelbench calibrate``."""
+    """Protocol by which a method's authors measured their published linear accuracy, for ``skelbench calibrate``."""
 
     __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     protocol: str
     best_on_test: bool = False
     """Whether the authors' code prints the best epoch on test; ours is then compared with that accuracy."""
     settings: Mapping[str, Settings] = field(default_factory=dict)
-    """Settings of the protocol by dataset: of all (""), of one (``"pku2"``), of one split (``"ntu60/cross-view"``);
-    the narrower settings win."""
+    """Settings of the protocol by dataset: for all (""), for one (``"pku2"``), for one split (``"ntu60/cross-view"``);
+    the more specific settings win."""
     data: Mapping[str, Settings] = field(default_factory=dict)
     """Differences of the authors' clips of a dataset: ``{"ntu120": {"second_body": "repeat"}}``."""
 
@@ -63,8 +63,8 @@ class Stage:
     after: tuple[str, ...]
     """Methods whose finished run can be the first stage: ``("aimclr",)``; other runs are rejected."""
     alone: Settings = field(default_factory=dict)
-    """Settings of a run that makes its first stage itself, ``{"method.first": 0.5}``, in the shared setting only.
-    Empty: no run goes without its first stage."""
+    """Settings of a run that contains its first stage, ``{"method.first": 0.5}``, in the shared setting only. Empty:
+    every run needs a finished first stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +162,7 @@ class ProtocolSpec(Descriptor):
     presets: Mapping[str, Settings] = field(default_factory=dict)
     """Settings for runs of the harness's presets: ``{"quick": {"epochs": 10}}``."""
     elsewhere: bool = False
-    """Whether it measures on other data than the run's only."""
+    """Whether it only measures on other data than the run's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,8 +219,8 @@ class SuiteSpec(FileSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSpec(FileSpec):
-    """Numbers printed in a paper, a CSV file (columns: :mod:`skelbench.reporting.published`), shown beside ours
-    wherever methods and token grids agree."""
+    """Numbers printed in a paper, a CSV file (columns: :mod:`skelbench.reporting.published`), shown next to measured
+    ones wherever methods and token grids agree."""
 
     notes: Mapping[str, str] = field(default_factory=dict)
     """Name of a table or figure that shows them -> a note to read before comparing."""

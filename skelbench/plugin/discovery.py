@@ -1,7 +1,8 @@
 """Find plugins and read what they announce, from the descriptor cache or by importing them.
 
 Sources, in order: the modules of skelbench, installed distributions with an entry point of group ``skelbench``, and
-single files (``--plugin FILE``, ``SKELBENCH_PLUGIN_PATH``). A broken plugin is one status and disturbs nothing else.
+single files (``--plugin FILE``, ``SKELBENCH_PLUGIN_PATH``). A broken plugin gets a status and does not affect other
+plugins.
 
 ``SKELBENCH_PLUGINS="a,b"`` loads only these entry points, "" none (:mod:`skelbench.core.user_config`).
 """
@@ -78,7 +79,7 @@ class Discovery:
             while (root.parent / "__init__.py").exists():
                 root = root.parent
             cache, source = DescriptorCache(root), source_hash(root)
-        except (Exception, SystemExit) as error:  # of a package around it
+        except (Exception, SystemExit) as error:  # raised by a package around the plugin
             self._unreadable(status, error)
             return
         self._read_module(status, file, cache, source)
@@ -130,7 +131,7 @@ class Discovery:
         return announcement
 
     def _record(self, status: PluginStatus, announcement: Announcement) -> None:
-        """Enter a plugin and its descriptors, unless another plugin has announced one of their names."""
+        """Register a plugin and its descriptors, unless another plugin has announced one of the names."""
         if status not in self.plugins:
             self.plugins.append(status)
         if not announcement and status.state == "ok":

@@ -124,7 +124,7 @@ class Host:
             raise SkelbenchError(f"{failed}: {one_line(error)}") from error
 
     def find(self, kind: str, name: str) -> Any:
-        """Import the thing called ``name``: the class of a component, the object of a topology."""
+        """Import the entry called ``name``: the class of a component, the object of a topology."""
         return self.load(self.get(kind, name))
 
     def config(self, descriptor: Descriptor) -> type[Spec]:

@@ -19,7 +19,7 @@ Bound = float | str  # a multiple of the preset's value: "x0.125"
 
 @dataclass(frozen=True)
 class Linear:
-    """Drawn evenly from ``low`` to ``high``."""
+    """A setting drawn uniformly from ``low`` to ``high``."""
 
     low: Bound
     high: Bound
@@ -30,7 +30,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Log:
-    """Drawn evenly in its logarithm; ``from_one``: the distance of the setting from 1, as suits an EMA momentum."""
+    """A setting drawn with uniform logarithm; ``from_one``: the logarithm of its distance from 1 (EMA momenta)."""
 
     low: Bound
     high: Bound

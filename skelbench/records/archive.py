@@ -37,7 +37,7 @@ def pack(runs: Sequence[RunDir], output: Path, weights: bool = False) -> int:
     for run in runs:
         run.check_done()
         if FIELD in run.info:
-            raise SkelbenchError(f"run {run.name} was added from a file; hand on that file instead")
+            raise SkelbenchError(f"run {run.name} was added from a file; share that file instead")
     paths = [path for run in sorted(runs, key=lambda run: run.name) for path in _files(run, weights)]
 
     def write(file: object) -> None:
@@ -72,7 +72,7 @@ def unpack(archive: Path, folder: Path) -> list[str]:
             if strangers := [info for info, match in members if not match and info.filename != "manifest.json"]:
                 raise SkelbenchError(f"{archive}: member {strangers[0].filename[:100]!r} is not a record of a run")
             for info, match in members:
-                if match is None:  # the manifest of an earlier version
+                if match is None:  # a manifest of an earlier version
                     continue
                 (folder / match["run"]).mkdir(parents=True, exist_ok=True)
                 with file.open(info) as source, open(folder / match["run"] / match["file"], "xb") as target:

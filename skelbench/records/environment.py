@@ -44,7 +44,7 @@ def environment(device: str) -> dict[str, Any]:
 def command() -> str:
     """The command of this process as the user typed it: ``skelbench run slim``, or ``python -m mine --fast``.
 
-    The options :data:`PLACES` are left out, because results and data lie elsewhere on other machines.
+    The options :data:`PLACES` are left out, because other machines have results and data in other folders.
     """
     program = Path(sys.argv[0])
     if program.name == "skelbench" or program.parts[-2:] == ("skelbench", "__main__.py"):

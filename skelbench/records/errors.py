@@ -29,7 +29,7 @@ def damage(message: str) -> Iterator[None]:
 
 @cache
 def warn_once(message: str) -> None:
-    log.warning("note: left out: %s", message)
+    log.warning("note: skipped: %s", message)
 
 
 def if_whole(read: Callable[[], Found]) -> Found | None:

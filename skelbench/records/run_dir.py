@@ -37,7 +37,7 @@ class RunDir:
             self.held.check()
 
     def check_done(self) -> None:
-        """SkelbenchError if the run is not finished."""
+        """Raise SkelbenchError if the run is not finished."""
         if self.outcome != "done":
             raise SkelbenchError(f"run {self.name} is not done but {self.outcome}; issue its command again to finish")
 
@@ -202,7 +202,7 @@ class RunDir:
             facts_of(RecordFacts, record)
             facts_of(EvalSpec, record.get("spec"))
             if path.name != f"eval-{record['id']}.json":
-                raise ValueError(f"it holds evaluation {record['id']}, the name says another")
+                raise ValueError(f"it holds evaluation {record['id']}, its name has another id")
             if self.info.get("id") not in (None, record["spec"]["pretrain_id"]):
                 raise ValueError(f"it is of another run, {record['spec']['pretrain_id']}")
         return record

@@ -22,7 +22,7 @@ def read_state(path: Path, owner: str, kind: str) -> dict[str, Any]:
     A damaged file raises almost any error.
     """
     check_regular(path)
-    with zipfile.ZipFile(path) as file:  # the loader compares no checksums
+    with zipfile.ZipFile(path) as file:  # torch's loader compares no checksums
         if file.testzip() is not None:
             raise ValueError("a checksum differs")
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)

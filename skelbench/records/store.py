@@ -54,7 +54,7 @@ class ResultStore:
         self.root = Path(root) if root is not None else default_root()
 
     def check_readable(self) -> None:
-        """SkelbenchError for a file in place of the directory, and for a directory of another format version."""
+        """Raise SkelbenchError for a file in place of the directory, and for a directory of another format version."""
         if self.root.exists() and not self.root.is_dir():
             raise SkelbenchError(f"results directory {self.root} is a file; use another with --results")
         mark = self.root / _MARK
@@ -181,7 +181,7 @@ class ResultStore:
         self, run: RunDir, spec: RunSpec, preset: str, modified: Mapping[str, Any], facts: Mapping[str, Any],
         setting: str, variant: str,
     ) -> None:  # fmt: skip
-        """Record the names by which an existing run is now requested, if they add to the recorded ones."""
+        """Record the preset and variant under which an existing run is requested again, unless they are recorded."""
         with run.damage():
             if run.spec.model_dump(mode="json") != spec.model_dump(mode="json"):
                 raise ValueError("its spec does not match its id")

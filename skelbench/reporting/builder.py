@@ -40,7 +40,7 @@ _HEADERS = {
 
 
 def setting(key: str, **options: Any) -> Column:
-    """Column of how rows were trained or evaluated, shown where rows differ in it."""
+    """A setting of training or evaluation as a column, shown if rows differ in it."""
     header = _HEADERS.get(key, key.replace("_", " ").capitalize())
     return Column(key, header, headed=f"{word(key)} ", **dict[str, Any](shown="varies") | options)
 
@@ -57,11 +57,11 @@ class Measure:
     cell: Callable[[DataFrame], Any]
     """Function of the evaluations of one row, one per seed: its value or cell."""
     pick: Callable[[DataFrame], DataFrame | None] = lambda group: group
-    """Evaluations of a row that the metric is taken from; None = it has none."""
+    """Return the evaluations of a row that have the metric; None = there are none."""
     predicted: str = ""
-    """Name of the predictions whose accuracy it is; "" = no accuracy, so no tests between rows."""
+    """Name of the predictions that the accuracy belongs to; "" = no accuracy, so no tests between rows."""
     protocols: Sequence[str] = ()
-    """Protocols that measure it, where a row has evaluations by several."""
+    """Protocols that measure it, if a row has evaluations by several."""
 
     @property
     def key(self) -> str:
@@ -83,9 +83,9 @@ class Layout:
     how: str
     """Note of an empty table: the commands that fill it."""
     columns: Sequence[Column | Measure]
-    """A bare column is filled from the frame's column of its key."""
+    """A plain :class:`Column` is filled from the frame's column of the same key."""
     block: Sequence[str]
-    """Columns in which rows that compete agree; of presets the name without its changes."""
+    """Columns in which competing rows agree; presets are compared without their changed settings."""
     notes: Sequence[str] = ()
     footnotes: Mapping[str, str] = field(default_factory=dict)
     ranks: bool = True
@@ -130,13 +130,13 @@ def build(
     texts: Mapping[str, str] | None = None,
     show: Collection[str] = (),
 ) -> Table:
-    """The table of ``layout`` with ``rows``. ``inputs`` says which comparisons were asked for; ``notes`` and ``texts``
-    (of footnotes) come after the layout's; ``show``: keys of columns that are shown in any case. A note counts the
+    """The table of ``layout`` with ``rows``. ``inputs`` names the requested comparisons; ``notes`` and ``texts``
+    (of footnotes) come after the layout's; ``show``: keys of columns that are always shown. A note counts the
     subjects of the rows' evaluations."""
     import pandas
 
     columns = [*_expanded(layout, inputs)]
-    if not any(_value(row.get("budget")) for row, _ in rows):  # rare, so not in every CSV
+    if not any(_value(row.get("budget")) for row, _ in rows):  # rare, so only in CSV files that need it
         columns = [column for column in columns if column.key != "budget"]
     if not rows:
         columns_shown = tuple(replace(column, shown=column.shown is True) for column in columns)

@@ -26,16 +26,13 @@ if TYPE_CHECKING:
 
 _SHOWN = ("setting", "preset", "budget", "encoder", "stream", "checkpoint", "hardware")
 BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset", "budget")
-"""Columns in which rows that compete agree; of presets the name without its changes."""
-PRINTED = (
-    "published, not measured here: at the full size and, where something is trained for it, mostly of the best epoch "
-    "on test, where rows of runs have the last"
-)
+"""Columns in which competing rows agree; presets are compared without their changed settings."""
+PRINTED = "published, not measured here: at the full size, mostly at the best epoch on test (rows of runs: the last)"
 SMALLER = "preset {}: neither the size nor the training of the published rows"
 
 
 def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", predicted: str = "") -> Measure:
-    """The headline of ``protocols`` as a column, or their metric ``metric``, of the protocol with most seeds.
+    """The headline of ``protocols`` as a column, or their metric ``metric``, from the protocol with most seeds.
     ``predicted``: name of the predictions whose accuracy the metric is."""
 
     def pick(group: DataFrame) -> DataFrame | None:
@@ -49,7 +46,7 @@ def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", 
 
 
 def _metric(group: DataFrame, name: str) -> Cell:
-    """Mean of a metric with its t interval over seeds; of one seed the spread is over draws."""
+    """Mean of a metric with its t interval over seeds; with one seed, the spread over draws."""
     cell, sd = seeds.metric(group, name), group["measures"].iloc[0].get(f"{name}_sd") if len(group) == 1 else None
     if not sd:
         return cell
@@ -75,14 +72,14 @@ class ColumnTable:
     titles: Sequence[str] = ()
     """Names of the only methods in the table; () = all."""
     block: Sequence[str] = BLOCK
-    """Columns in which rows that compete agree."""
+    """Columns in which competing rows agree."""
     place: Sequence[Column] = PLACE
-    """Columns that a published figure and its row have in common."""
+    """Columns that a published result and its row have in common."""
     extra: Sequence[Measure] = ()
     """Columns behind the protocols."""
 
     def __call__(self, inputs: TableInputs) -> Table:
-        """The table of the evaluations in ``inputs``; without any, of the published figures."""
+        """The table of the evaluations in ``inputs``; without any, of the published results."""
         frame = self.evaluations(inputs)
         columns = self.columns(frame)
         protocols = {name for column in columns for name in column.protocols}
@@ -105,7 +102,7 @@ class ColumnTable:
             *(published.notes(inputs.host, self.name) if papers else ()),
         ]
         studied = self.name in inputs.host.names("studies")
-        also = f"; `skelbench study {self.name}` runs the methods that are here" if studied else ""
+        also = f"; `skelbench study {self.name}` runs the implemented methods" if studied else ""
         presets = sorted({row["preset"].removesuffix("+") for row in own})
         texts = {"printed": PRINTED + also, **{f"preset {preset}": SMALLER.format(preset) for preset in presets}}
         show = {"stream"} if any(row["stream"] != "joint" for row in papers) else set()
@@ -118,7 +115,7 @@ class ColumnTable:
         return frame[frame["title"].isin(list(self.titles))] if self.titles else frame
 
     def published_at(self, row: Row, figure: published.Figure) -> tuple[str, Mapping[str, str]]:
-        """Column of a published figure of ``row``, and its ``place``."""
+        """Column of a published result of ``row``, and its ``place``."""
         return row.labels["column"], {"dataset": figure["dataset"], "split": figure["split"]}
 
     @property
@@ -139,7 +136,7 @@ class ColumnTable:
             *self.extra,
             Measure(Column("run", "Run", shown="filled"), partial(_runs, measures)),
         )
-        footnotes = {"sd": "of one seed: ± is the standard deviation over draws of the corruption"}
+        footnotes = {"sd": "one seed: ± is the standard deviation over draws of the corruption"}
         return Layout(self.title, self.how, columns, self.block, footnotes=footnotes, ranks=False, order=self._order)
 
     def _papers(self, inputs: TableInputs, own: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -175,8 +172,8 @@ class ColumnTable:
 
 
 def trainings(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
-    """The evaluations of one row of a table: by each protocol, over the seeds of one training. Where one protocol has
-    several settings (``compare --all``), each is a row of its own."""
+    """The evaluations of one row of a table: by each protocol, over the seeds of one training. A protocol with several
+    settings (``compare --all``) has a row for each."""
     import pandas
 
     for _, rows in frame.groupby([*keys, "training"], dropna=False, sort=False):
@@ -209,7 +206,7 @@ def _runs(measures: Sequence[Measure], group: DataFrame) -> str:
 
 
 def _smaller(row: Mapping[str, Any]) -> Cell:
-    """The name of a row of runs next to published rows, marked unless it is of their size."""
+    """The name of a row of runs next to published rows; runs of another size are marked."""
     preset, cell = row["preset"].removesuffix("+"), row["method"]
     if preset in published.SIZES or cell.value in CONTROLS:
         return cell

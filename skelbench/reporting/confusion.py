@@ -61,7 +61,7 @@ def classes_of(found: Mapping[str, np.ndarray], dataset: str, host: Host, data_r
 
 
 def short(name: str) -> str:
-    """``name``, without its middle where it is too long for a cell: classes also differ in how they end.
+    """``name``, without its middle if it is too long for a cell: classes may differ only in their ends.
 
     >>> short("standing active straight leg raise / incorrect")
     'standing activ…e / incorrect'

@@ -28,8 +28,8 @@ class Controls:
             self._found[kind].setdefault(_shape(kind, run.spec), run)
 
     def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
-        """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the one
-        on the same data and clip length. None where there is none, and for a control itself."""
+        """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the
+        raw-coordinates run on the same data and clip length. None if there is no such run, and for a control itself."""
         if not self._found[kind] or spec.method in (CONTROLS if kind == "untrained" else ("raw",)):
             return None
         return self._found[kind].get(_shape(kind, spec))
@@ -52,7 +52,7 @@ def question(record: Mapping[str, Any], seed: bool = True) -> str:
 
 def controls_beside(rows: DataFrame) -> DataFrame:
     """``rows`` of the frame with controls in every block of rows that are tested against them. ``raw`` has neither
-    encoder nor preset, and presets may share an untrained encoder that one of them made."""
+    encoder nor preset, and several presets may share one untrained encoder."""
     import pandas
 
     alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset", "budget"]
@@ -60,7 +60,7 @@ def controls_beside(rows: DataFrame) -> DataFrame:
         tested = rows[rows["checkpoint"] == "last"]
         tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
         values = tested.loc[tested[control].notna(), [control, *alike, *places]].drop_duplicates()
-        if values.empty:  # of no type that could be compared
+        if values.empty:  # its type cannot be compared
             continue
         values = values.rename(columns={control: key})
         merged = rows.drop(columns=places).reset_index(names="row").merge(values, on=[key, *alike])

@@ -23,11 +23,11 @@ KINDS = ("missing", "parent-fill", "zero-fill", "noise")
 """Degradations, in the order in which they are shown."""
 USUAL = ("missing_0.12", "missing_0.2", "missing_0.32")
 DEGRADED = (
-    "The probe saw clean clips alone. Percent: share of the joints, 12, 20 and 32 % are 3, 5 and 8 of 25; noise: "
-    "standard deviation in mean bone lengths."
+    "The probe was trained on clean clips only. Percent: fraction of the joints, 12, 20 and 32 % are 3, 5 and 8 of 25; "
+    "noise: standard deviation in mean bone lengths."
 )
 TRANSFER_HOW = (
-    "nothing to compare yet: `skelbench eval RUN --protocol transfer --dataset NAME` measures a finished run, and its "
+    "no results yet: `skelbench eval RUN --protocol transfer --dataset NAME` measures a finished run, and its "
     "controls, on another dataset; `skelbench study transfer` trains the paper's encoders that are here"
 )
 TRANSFER_NOTE = (
@@ -74,7 +74,7 @@ def few_labels(frame: DataFrame) -> list[Measure]:
 
 
 def conditions(*protocols: str, usual: Sequence[str] = ()) -> Callable[[DataFrame], list[Measure]]:
-    """Clean clips and every condition that one of ``protocols`` was measured under, ``usual`` ones among them."""
+    """Clean clips, the ``usual`` conditions, and every other condition that one of ``protocols`` was measured under."""
 
     def columns(frame: DataFrame) -> list[Measure]:
         names = {*usual, *_names(frame[frame["protocol"].isin(protocols)])}
@@ -124,7 +124,7 @@ FINETUNE = ColumnTable(
     "Fine-tuned on all labels: accuracy in percent",
     fine_tuned,
     "no run was fine-tuned yet: `skelbench eval RUN --protocol finetune,supervised`",
-    notes=("supervised: the same recipe from the encoder as it was initialized.",),
+    notes=("supervised: the same recipe from the encoder's initial weights.",),
 )
 SEMI = ColumnTable(
     "semi",
@@ -132,7 +132,7 @@ SEMI = ColumnTable(
     few_labels,
     "no run was fine-tuned on few labels yet: `skelbench study semi`, or of a run `skelbench eval RUN --protocol "
     "semi@1,semi@10`",
-    notes=("A column with a name is by the recipe of that source's code.",),
+    notes=("Columns with a name: recipe of that source's code.",),
 )
 ROBUSTNESS = ColumnTable(
     "robustness",
@@ -171,13 +171,13 @@ class Transfer(ColumnTable):
         return frame.assign(dataset=targets)
 
     def published_at(self, row: Row, figure: published.Figure) -> tuple[str, Mapping[str, str]]:
-        """The ``variant`` of a published figure is ``from DATASET SPLIT``."""
+        """The ``variant`` of a published result is ``from DATASET SPLIT``."""
         source = figure["variant"].removeprefix("from ")
         return f"paper {figure['protocol']}", {"source": source, "dataset": figure["dataset"], "split": figure["split"]}
 
 
 def transferred(frame: DataFrame) -> list[Measure]:
-    """Accuracy and lead over the untrained encoder of every protocol; published figures by how they were measured."""
+    """Accuracy and lead over the untrained encoder of every protocol; published results by how they were measured."""
     columns: list[Measure] = []
     for name in sorted(set(frame["protocol"])):
         accuracy, lead = measured(name, name, (name,)), Column(f"{name}, over untrained", "Over untrained", "+.1f")

@@ -31,7 +31,7 @@ _BLOCK = (
     "dataset", "split", "data", "setting", "preset", "budget", "protocol", "stream", "hardware", "timed", "memory_how",
     "bodies",
 )  # fmt: skip
-"""Columns in which rows that compete agree: times and memory can be compared on one machine alone."""
+"""Columns in which competing rows agree: times and memory are comparable on one machine only."""
 
 
 GFLOPS = Column("gflops", f"Inference GFLOPs, {BODIES} bodies", ",.2f", best="min", minor=True)
@@ -56,14 +56,14 @@ def _speed(group: DataFrame) -> float | None:
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Blocks together, in each the cheaper training first; a training without counted cost is last."""
+    """Sort key: block, then cost of training, cheapest first; without counted cost last."""
     block = tuple(str(row[key]) for key in _BLOCK)
     cost = row["training"] if row["training"] == row["training"] else float("inf")
     return *block, cost, row["method"].value, row["tokens"], row["run"]
 
 
 LAYOUT = builder.Layout(
-    "Accuracy in percent, and what it cost",
+    "Accuracy in percent, and its cost",
     "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, counts what a step costs "
     "and times its encoder",
     (
@@ -125,7 +125,7 @@ def table(inputs: TableInputs) -> Table:
 
 
 def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:
-    """Cells of what was measured on the machine, means over seeds; empty unless every run has its cost."""
+    """Cells of times and memory measured on the machine, means over seeds; empty unless every run has its cost."""
     import pandas
 
     costs = [cost for name in group["run"] if (cost := if_whole(partial(RunDir.cost, RunDir(store.root / name))))]

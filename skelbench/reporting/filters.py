@@ -36,7 +36,7 @@ class Filters(Arguments):
 
     @property
     def wanted(self) -> dict[str, tuple[str, ...]]:
-        """Names by kind, of the kinds that do not take all."""
+        """Names by kind, without kinds that accept all."""
         return {kind: names for kind in _COLUMNS if (names := getattr(self, kind))}
 
     def __bool__(self) -> bool:
@@ -47,7 +47,7 @@ class Filters(Arguments):
         return ", ".join(f"{kind} {' or '.join(names)}" for kind, names in self.wanted.items())
 
     def takes(self, **facts: str | Collection[str]) -> bool:
-        """Whether a row with these facts is wanted; ``tag`` is a collection, kinds that are not given do not count.
+        """Whether a row with these facts is wanted; ``tag`` is a collection, other kinds are not checked.
         Names may be written as in tables: ``small+``, ``pku2 (from ntu60 xsub)``."""
         return all(
             not getattr(self, kind) or not _names(kind, value).isdisjoint(getattr(self, kind))
@@ -68,14 +68,14 @@ class Filters(Arguments):
         ]
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """The wanted rows of :func:`skelbench.reporting.frame.frame`. Paired tests against the controls are in the
-        frame already: a control need not be wanted itself."""
+        """The wanted rows of :func:`skelbench.reporting.frame.frame`. The frame already has the paired tests against
+        the controls, so a filter may exclude controls."""
         for kind in self.wanted:
             frame = frame.loc[[self.takes(**{kind: value}) for value in frame[_COLUMNS[kind]]]]
         return frame
 
     def check_told(self, name: str, kinds: Collection[str]) -> None:
-        """Reject a filter by a kind that the rows of table ``name``, which have ``kinds``, cannot be chosen by."""
+        """Reject a filter of a kind that table ``name`` does not support; it supports ``kinds``."""
         for kind in self.wanted:
             if kind not in kinds:
                 raise SkelbenchError(f"table {name} does not say a row's {kind}; leave --{kind} out")

@@ -32,11 +32,11 @@ MORE = "Shown: methods with published costs, at 30, 15 and 8 temporal tokens. Al
 SCOPE_DETAIL = (
     f"GFLOPs of a clip with {BODIES} bodies. Inference: the encoder on all tokens. Student encoder: forward, one view, "
     "visible tokens. Decoder, target / auxiliary and heads: forward, all views. Whole step: all modules and views, "
-    "forward and backward. Published figures are of one view."
+    "forward and backward. Published results are of one view."
 )
 _FOOTNOTES = {
-    "published": "not counted here: published figures only",
-    "one-body": "the published method trains on one body of a clip: half of the pre-training figures",
+    "published": "not counted here: published results only",
+    "one-body": "the published method trains on one body of a clip: half of the pre-training costs",
 }
 _PRINTED = {
     ("inference", "encoder_gflops"): "published_inference",
@@ -127,7 +127,7 @@ def _wanted(table: Table, inputs: TableInputs) -> Table:
 def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[CostRow]:
     """Count every wanted method on every grid, with progress, or read earlier counts; with ``shares`` the dense grid
     is always included."""
-    inputs.filters.check_told(table, ("method",))  # before counting takes minutes
+    inputs.filters.check_told(table, ("method",))  # an error comes before minutes of counting
     from skelbench.evaluation.cost.cache import kept_rows
     from skelbench.evaluation.cost.count import flops_grids, with_reference
 
@@ -184,7 +184,7 @@ def _build(
         row |= {"ratio": dense / cost.encoder.body_macs} if dense and "ratio" in keys else {}
         rows.append(row | figures.get((name, cost.tokens), {}))
     counted_here = {slug(cost.method) for cost in costs}
-    for (method, tokens), values in figures.items():  # as their papers run them, with their cost of pre-training
+    for (method, tokens), values in figures.items():  # as in their papers, with their cost of pre-training
         if "published_encoder" in values and slug(method) not in counted_here:
             only_published = Cell(method, published=True, footnotes=("published",))
             rows.append({"method": only_published, "tokens": Cell(tokens, published=True), **values})
@@ -220,7 +220,7 @@ def _notes(costs: list[CostRow], texts: Sequence[str]) -> Iterator[str]:
 def _published(
     columns: Collection[str], every: Iterable[published.Figure], names: Mapping[str, str]
 ) -> dict[tuple[str, str], dict[str, float]]:
-    """Published costs by method, as papers spell it, and token grid; of several for one cell the first."""
+    """Published costs by method, as papers spell it, and token grid; the first if there are several."""
     values: dict[tuple[str, str], dict[str, float]] = {}
     for row in every:
         column = _PRINTED.get((row["protocol"], row["metric"]), "")

@@ -52,7 +52,7 @@ DEFAULTS = {
 UNKNOWN = "settings of the probe"
 """Placeholder if there is no default-settings evaluation to compare with."""
 _OF_THE_RUN = {"bodies", "center", "align"}
-"""Settings that an evaluation takes from its run unless told otherwise."""
+"""Settings that an evaluation takes from its run by default."""
 _SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bodies", "center", "align")
 """Settings that decide a result and have columns of their own: data, stream, checkpoint, seed."""
 
@@ -60,20 +60,22 @@ _SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bod
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     """One row per evaluation record of a finished run, with the paired tests against its controls.
 
-    Accuracies are shares, costs count clips of two bodies except ``gflops`` (one body). ``step_gflops`` is half of a
+    Accuracies are fractions; costs count clips of two bodies except ``gflops`` (one body). ``step_gflops`` is half of a
     whole training step per clip, ``train_flops`` the whole pre-training up to the checkpoint.
 
-    * ``title``: what one types (``slim:glcl-only``); ``encoder``: its name with settings that its preset has not.
+    * ``title``: name that the user types (``slim:glcl-only``); ``encoder``: its name, with settings that differ from
+    its preset.
     * ``changed``: settings that differ from preset, variant and protocol (``train.lr=0.001, probe.k=5``); ``probe``:
-      settings of the evaluation; ``exact``: there are none; ``standard``: none of the evaluation, nor another stream,
-      checkpoint or data. ``budget``: ``clips=200`` where nothing but the training budget was changed.
+      settings of the evaluation; ``exact``: nothing is changed; ``standard``: nothing of the evaluation is changed, nor
+      stream, checkpoint or data. ``budget``: ``clips=200`` if only the training budget was changed.
     * ``group`` is the same for seeds of one setting, ``training`` for seeds of one training, whatever the evaluation.
     * ``trained_on``: streams of the training, of all fused runs; ``stream``: what was evaluated.
     * ``source``: dataset and split of the training if the evaluation's differ; ``dataset`` then names both
       (``pku2 (from ntu60 xsub)``). ``data``: fingerprint of the dataset.
-    * ``draws``: how many were measured, ``drawn``: of what, ``accuracy_sd``: standard deviation over them.
+    * ``draws``: number of draws, ``drawn``: what was drawn, ``accuracy_sd``: standard deviation over draws.
     * ``subjects``: people in the test clips, None if unknown; ``by_subject``: recognized clips (means over draws) and
-      clips of each; ``classes``: number of classes of the test clips. ``interval``: of ``difference``, and its units.
+      clips of each; ``classes``: number of classes of the test clips. ``interval``: interval of ``difference``, and its
+      units.
     * ``raw_evaluation``: evaluation of the control ``raw``; ``evaluation`` and ``predictions`` lead to the outcome of
       every test clip (:func:`skelbench.evaluation.outcomes.outcomes_of`).
     * ``measures``: metrics by name, each with how it is written (:mod:`skelbench.records.measures`); ``collapse``: what
@@ -276,7 +278,7 @@ class _UsualSettings:
 
 
 def _elsewhere(run: RunDir, evaluated: Mapping[str, Any]) -> bool:
-    """Whether columns of their own say what is special about an evaluation: data, checkpoint, streams."""
+    """Whether an evaluation is special in a way that has its own column: data, checkpoint, streams."""
     data = run.spec.data.model_dump(mode="json")
     if evaluated["checkpoint"] != "last" or evaluated["fusion"] != "none" or evaluated["streams"] != ["joint"]:
         return True

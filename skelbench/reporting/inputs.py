@@ -42,12 +42,12 @@ def read_inputs(host: Host, store: ResultStore, filters: Filters, all: bool = Fa
 
 @dataclass
 class TableInputs:
-    """The results that a table or figure may show, and the plugins that say what else belongs in it."""
+    """The results that a table or figure may show, and the plugins that add rows to it."""
 
     host: Host
     store: ResultStore
     exact_only: bool = True
-    """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
+    """Exclude runs whose settings were changed from their preset (``--all`` shows them)."""
     only: Collection[str] | None = None
     """Names of the runs that may fill a table; None = every run."""
     filters: Filters = Filters()
@@ -92,7 +92,7 @@ class TableInputs:
         held-out training subjects, are there only if ``only`` names them."""
         from skelbench.reporting.frame import frame
 
-        every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
+        every = self.filters.rows(frame(self.stored))  # an excluded run may be the control of a wanted run
         if self.only is not None:
             return every[every["run"].isin(self.only)]
         return every[~every["split"].astype(str).map(for_choosing).astype(bool)]
@@ -130,16 +130,16 @@ class TableInputs:
         return [f"Added from files, not made here: {count} runs ({where})."] if count else []
 
     def check_answered(self, name: str, table: Table | None = None) -> None:
-        """Reject options that table ``name`` has no column for; ``table`` None: it never has."""
+        """Reject options that table ``name`` has no column for; ``table`` None = no table of this name has one."""
         listed = [column.key for column in table.columns] if table else []
         keys = {"significance": "letters", "against": "against", "best_on_test": "accuracy_best_on_test"}
         for option, key in keys.items():
             if getattr(self, option) and (not table or table.rows) and not any(name.endswith(key) for name in listed):
                 flag = option.replace("_", "-")
-                raise SkelbenchError(f"table {name} has nothing to show for --{flag}; leave it out or use table linear")
+                raise SkelbenchError(f"table {name} does not support --{flag}; leave it out or use table linear")
 
     def table(self, name: str) -> Table:
-        """The wanted rows of table ``name``, with notes on filters and added files.
+        """The selected rows of table ``name``, with notes on filters and added files.
 
         Raises:
             SkelbenchError: unknown table, or one without columns for the options that are set.

@@ -29,17 +29,17 @@ GROUPS = (
 into one of them, or into another, which then follows; methods that nobody announces are in the first."""
 CONTROL_GROUP = "Controls"
 BLOCK = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream", "checkpoint", "preset", "budget"]
-"""Columns in which rows that compete agree; of presets the name without its changes."""
+"""Columns in which competing rows agree; presets are compared without their changed settings."""
 _PLACE = ("stream", "dataset", "split")
-"""Columns that a published figure and its row have in common."""
+"""Columns that a published result and its row have in common."""
 _FOOTNOTES = {
-    "best": "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference",
-    "native": "the method's own encoder form and bodies: ranked apart, not comparable with shared rows",
+    "best": "highest test accuracy over the probe's checkpoints: chosen on test data, so it is an upper bound",
+    "native": "the method's own encoder and bodies: ranked separately, not comparable with shared rows",
     "added": "with runs that were not made here but added from a file (`skelbench runs add`)",
     "control": "no untrained run of the same shape, data and seed was evaluated the same way: issue the row's "
     "`skelbench run` again, `skelbench import-checkpoint` with `--probe`, or `skelbench eval` on the untrained run "
     "with the same options",
-    "printed": "not run here: the published figure only",
+    "printed": "not run here: the published result only",
     "size": "published at the full size, and mostly of the best epoch on test: the row is smaller, and of the last "
     "step",
 }
@@ -60,7 +60,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 class Papers:
-    """Groups of methods, and published figures by stream: what plugins announce for this table."""
+    """Groups of methods, and published results by stream: what plugins announce for this table."""
 
     def __init__(self, inputs: TableInputs) -> None:
         self.groups: dict[str, str] = {}
@@ -85,7 +85,7 @@ class Papers:
         return CONTROL_GROUP if method in CONTROLS else self.groups.get(method, GROUPS[0])
 
     def beside(self, row: dict[str, Any]) -> None:
-        """Give a row of runs its group and its published figure."""
+        """Give a row of runs its group and its published result."""
         title = row["method"].value
         row |= {"group": self.group(title), "paper": Cell()}
         if printed := self.printed(title, *(row[key] for key in _PLACE)):
@@ -125,7 +125,7 @@ def table(inputs: TableInputs) -> Table:
     every_added = all(runs is not None and runs["added"].notna().all() for _, runs in rows)
     for row in own:
         papers.beside(row)
-        if every_added:  # a note says so
+        if every_added:  # a note mentions this
             row["method"] = replace(row["method"], footnotes=tuple({*row["method"].footnotes} - {"added"}))
     unmatched = [builder.Filled(row) for row in papers.alone(own)]
     printed = bool(unmatched) or any(row["paper"].value is not None for row in own)
@@ -142,8 +142,8 @@ def table(inputs: TableInputs) -> Table:
 
 
 def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, Any]) -> tuple[Any, ...]:
-    """Sort key: block, group (or controls last), accuracy. Figures alone follow their group in the first block of their
-    place."""
+    """Sort key: block, group (or controls last), accuracy. Published results without runs follow their group in the
+    first block of their data."""
 
     def block(row: dict[str, Any]) -> tuple[Any, ...]:
         return row["setting"] != "shared", *block_of(BLOCK[1:], row)

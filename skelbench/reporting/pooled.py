@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAME = "pooled"
 TASK = ("dataset", "split", "data")
 BLOCK = ("setting", "preset", "changed", "encoder", "tokens", "stream", "hardware", "protocol")
-"""Columns in which rows that are pooled agree."""
+"""Columns in which pooled rows agree."""
 _JOINTS = r"x\d+"
 """Number of joints in a token grid, ``8x25+1``: it differs between datasets."""
 LAYOUT = Layout(
@@ -41,8 +41,8 @@ LAYOUT = Layout(
     BLOCK,
     (
         "IQM: mean of the middle half of all seeds of all tasks (a task: dataset and split). Better: the probability "
-        "that a seed of the row has a higher accuracy than one of the other, mean over tasks, ties half. Definitions: "
-        "Agarwal et al. 2021. Brackets: 95 % over seeds; they speak of these tasks, not of others.",
+        "that a seed of the row has a higher accuracy than one of the other, mean over tasks; ties count half. "
+        "Definitions: Agarwal et al. 2021. Brackets: 95 % over seeds; they apply to these tasks only.",
     ),
 )
 
@@ -87,7 +87,7 @@ def _block(block: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
         return [], [f"{where}: not pooled, as that takes {TASKS} tasks of {SEEDS} seeds each, and there are {had}."]
     pooled = {title: [tasks[task] for task in shared] for title, tasks in enough.items()}
     fewer = sorted(titles - set(enough))
-    notes = {f"left out, with fewer than {TASKS} tasks of {SEEDS} seeds:": fewer, OLDER: older}
+    notes = {f"skipped, with fewer than {TASKS} tasks of {SEEDS} seeds:": fewer, OLDER: older}
     messages = [f"{where}: {note} {', '.join(names)}." for note, names in notes.items() if names]
     return list(_rows(block.iloc[0], pooled)), messages
 

@@ -1,8 +1,8 @@
-"""Numbers printed in papers, as data with provenance. They are shown beside ours and never used as ours.
+"""Numbers printed in papers, as data with provenance. They never take the place of measured numbers.
 
 Plugins announce them (hook ``skelbench_published``), a CSV file per published table. Columns: ``method``; ``variant``
-(token grid, label share, ablation row ...); ``dataset``, ``split`` and ``protocol`` as this package names them, where
-``protocol`` is what was done if that is known to differ from what the caption says; ``metric``; ``value`` and ``std``
+(token grid, label share, ablation row ...); ``dataset``, ``split`` and ``protocol`` as this package names them,
+``protocol`` is what the authors did, even if the caption says something else; ``metric``; ``value`` and ``std``
 (accuracies in percent, costs in GFLOPs); ``source`` ("PAPER, Table 3 ..."); and ``note`` for what a reader must know
 before comparing.
 """
@@ -48,7 +48,7 @@ def tables(host: Host) -> dict[str, list[Figure]]:
 
 
 def notes(host: Host, shown_by: str) -> Iterator[str]:
-    """Notes on published figures in the table or figure ``shown_by``."""
+    """Notes on published results in the table or figure ``shown_by``."""
     for descriptor in host.all("published"):
         if isinstance(descriptor, PublishedSpec) and shown_by in descriptor.notes:
             yield descriptor.notes[shown_by]
@@ -78,7 +78,7 @@ def _read(file: str) -> tuple[Figure, ...]:
             raise ValueError("a value is not a finite number")
         return tuple(figures)
     except (OSError, ValueError, KeyError, csv.Error) as error:
-        raise SkelbenchError(f"published figures in {file} cannot be read: {error}") from error
+        raise SkelbenchError(f"published results in {file} cannot be read: {error}") from error
 
 
 def slug(method: str) -> str:

@@ -1,7 +1,7 @@
 """A :class:`~skelbench.reporting.table.Table` as terminal text, Markdown, HTML, CSV, JSON or LaTeX.
 
-CSV and JSON carry raw numbers and where they come from; the others show them with the column's digits, the best bold,
-the second best underlined, published figures in italics.
+CSV and JSON have unrounded numbers and their sources; the others show them with the column's digits, the best bold,
+the second best underlined, published results in italics.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _HTML = _Markup(_html_text, _html_text, "<b>%s</b>", "<u>%s</u>", "<i>%s</i>", "
 
 
 def html(table: Table) -> str:
-    """A ``<table>`` with its title and notes, with no style but the alignment of cells: for a page or a notebook."""
+    """A ``<table>`` with its title and notes, without style except the alignment of cells: for a page or a notebook."""
     table = table.narrowed(table.shown)
 
     def cell(tag: str, column: Column, content: str) -> str:
@@ -126,7 +126,7 @@ def _raw(value: object) -> object:
 
 
 def _csv(value: object) -> object:
-    """Put an apostrophe before text that a spreadsheet would read, and may run, as a formula."""
+    """Put an apostrophe before text that a spreadsheet would run as a formula."""
     if not isinstance(value, str):
         return _raw(value)
     text = printable(value)
@@ -134,8 +134,8 @@ def _csv(value: object) -> object:
 
 
 def to_csv(table: Table) -> str:
-    """One line per row; text that begins like a formula stands behind an apostrophe. Spread, limits and ``published``
-    get columns of their own where any cell has them, or ``Column.beside`` names them."""
+    """One line per row; text that begins like a formula gets an apostrophe. Spread, limits and ``published`` get their
+    own columns if any cell has them or ``Column.beside`` names them."""
     rows: list[list[object]] = [[] for _ in table.rows]
     header: list[str] = []
     for column in table.columns:

@@ -1,4 +1,4 @@
-"""``compare --table scaling``: accuracy over the cost of training, for finished trainings of different lengths."""
+"""``compare --table scaling``: accuracy over the cost of training, for trainings with different numbers of steps."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 NAME = "scaling"
 LENGTH = frozenset({"train.epochs", "train.iters_per_epoch", *(f"budget {kind}" for kind in KINDS)})
-"""Settings by which only the length of a training differs."""
+"""Settings that change only the training length."""
 BLOCK = (
     "dataset", "split", "tokens", "preset", "setting", "encoder", "stream", "hardware", "protocol", "data",
 )  # fmt: skip
-"""Columns in which rows that are compared agree."""
+"""Columns in which compared rows agree."""
 FLOPS = (
     f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products"
 )
 LAYOUT = builder.Layout(
-    "Accuracy in percent over the length of training",
+    "Accuracy in percent over training length",
     "nothing to compare yet: `skelbench study scaling` trains methods for different numbers of clips",
     (
         *(builder.setting(key, leads=True, heads=True) for key in BLOCK),
@@ -48,9 +48,9 @@ LAYOUT = builder.Layout(
     BLOCK,
     (
         INTERVALS,
-        "Every row is a training of its own with its whole learning rate schedule; another training length than the "
+        "Every row is a separate training with a whole learning rate schedule; another training length than the "
         f"preset's does not count as a changed setting here. {FLOPS}. p: against the untrained encoder, the largest "
-        f"over seeds, Holm-adjusted over the rows of a heading.",
+        "over seeds, Holm-adjusted over the rows of a heading.",
     ),
     order=lambda row: (*(str(row[key]) for key in BLOCK), row["title"], row["others"], row["clips_seen"]),
 )
@@ -58,12 +58,12 @@ LAYOUT = builder.Layout(
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    summary = "accuracy against clips seen and training FLOPs, for trainings of different length"
+    summary = "accuracy against clips seen and training FLOPs, for different training lengths"
     return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear", reference=True)]
 
 
 def table(inputs: TableInputs) -> Table:
-    """A row per method and length, over its seeds."""
+    """A row per method and training length, over its seeds."""
     frame = with_other_protocols(trainings(inputs))
     frame = frame.assign(preset=frame["preset"].str.removesuffix("+"))
     probed = builder.probed(frame, checkpoint="last", source="")
@@ -73,7 +73,7 @@ def table(inputs: TableInputs) -> Table:
 
 def trainings(inputs: TableInputs) -> DataFrame:
     """The evaluations of trained runs, with the column ``others``: changed settings other than the training length.
-    Without ``--all`` those that differ in nothing else, and their snapshots."""
+    Without ``--all`` only runs that differ in nothing else, and their snapshots."""
     frame = inputs.every
     frame = frame[frame["clips_seen"].astype(float) > 0]
     own = {run.name: {k: v for k, v in run.info["modified"].items() if k not in LENGTH} for run in inputs.stored}

@@ -1,7 +1,7 @@
-"""Rows over seeds: which evaluated runs make up a row, their means and intervals as cells, what rows have in common.
+"""Rows over seeds: the evaluated runs of a row, their means and intervals as cells, and settings that rows share.
 
-± is half a 95 % t interval: over seeds, or of one seed over its draws. Brackets are over test clips or subjects,
-whichever makes them wider. Every cell says which (``plus_minus_over``, ``interval_over``).
+± is half a 95 % t interval over seeds, or over draws if there is one seed. Brackets are intervals over test clips or
+over subjects, whichever is wider. Every cell names its unit (``plus_minus_over``, ``interval_over``).
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from skelbench.reporting.table import Cell
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-RAW = "not shown to be better than coordinates without a network: paired p > 0.05 for at least one seed"
+RAW = "not significantly better than raw coordinates: paired p > 0.05 for at least one seed"
 """Footnote ``raw`` of the cells of :func:`over_raw`."""
 INTERVALS = "±: 95 % over seeds; (a, b): two seeds; [a, b]: 95 % over test clips or subjects."
 
-OLDER = "left out, because later runs of the same rows differ in more than the seed:"
+OLDER = "skipped, because later runs of the same rows differ in more than the seed:"
 """Note on runs that :func:`newest` skips."""
 
 _WORDS = {"timed": "timed on", "memory_how": "memory is", "data": "data version", "place": "data"}
 _TRAINED = ("tokens", "seeds")
-"""Columns that say nothing about ``raw``, which has neither."""
+"""Columns that do not apply to ``raw``: it has neither encoder nor preset."""
 _UNUSUAL = ("setting", "encoder", "stream")
 _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
 
 def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
-    """Runs of one row: alike in ``keys`` and ``group``, by seed. If a seed occurs twice, something else differs: every
-    evaluation is then a row of its own."""
+    """Runs of one row: equal in ``keys`` and ``group``, one per seed. If a seed occurs twice, another setting differs,
+    and every evaluation gets its own row."""
     keys = [*keys, *(["group"] if "group" in frame else [])]
     for _, group in frame.groupby(keys, dropna=False, sort=False):
         if group["seed"].duplicated().any():
@@ -46,8 +46,8 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
 
 
 def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
-    """Evaluations along each training with snapshots, of the runs that were evaluated at every checkpoint, as a mean
-    over other seeds at its end would look like a rise or a fall; else of every run by itself."""
+    """Evaluations along each training with snapshots, from the runs that were evaluated at every checkpoint: with other
+    seeds at the end, the mean would seem to rise or fall. Without such runs, every run by itself."""
     for _, rows in frame.groupby([*keys, "group"], dropna=False, sort=False):
         if (rows["checkpoint"] == "last").all():
             continue
@@ -60,7 +60,7 @@ def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
 
 
 def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
-    """All seeds of a row, None without a run. Of runs that differ in something else (a method's version) those that
+    """All seeds of a row, None without a run. If runs differ in something else (a method's version), the ones that
     finished last count, and the names of the others are added to ``older``."""
     groups = [group.sort_values("seed") for _, group in fitting.groupby("group", sort=False)]
     groups.sort(key=lambda group: group["finished"].astype(float).max())
@@ -69,8 +69,8 @@ def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
 
 
 def accuracy(group: DataFrame) -> Cell:
-    """Mean accuracy in percent with its t interval over seeds, or of one seed over its draws; the bracket is the wider
-    of Wilson's 95 % interval on ``n_test`` clips and a bootstrap over subjects."""
+    """Mean accuracy in percent with its t interval over seeds, or over draws if there is one seed; the bracket is the
+    wider of Wilson's 95 % interval on ``n_test`` clips and a bootstrap over subjects."""
     by_subject = group["by_subject"].tolist() if "by_subject" in group else ()
     interval, over = accuracy_interval(
         float(group["accuracy"].mean()), int(group["n_test"].iloc[0]), of_subjects(by_subject)
@@ -90,17 +90,17 @@ def accuracy(group: DataFrame) -> Cell:
 def footnotes(frame: DataFrame) -> dict[str, str]:
     """Footnotes of the cells of this module."""
     drawn = sorted({noun or "draws" for noun in frame["drawn"]})
-    over = {f"over {noun}": f"of one seed: ± is a 95 % t interval over its {noun}" for noun in drawn}
+    over = {f"over {noun}": f"one seed: ± is a 95 % t interval over its {noun}" for noun in drawn}
     return {"raw": RAW, **over}
 
 
 def percent(shares: Iterable[float]) -> Cell:
-    """Mean over all seeds in percent and its t interval, empty unless every seed has the figure."""
+    """Mean over all seeds in percent and its t interval, empty unless every seed has the value."""
     return spread([math.nan if value is None else 100 * value for value in shares])
 
 
 def spread(values: Sequence[float]) -> Cell:
-    """The mean of a figure over seeds and, of several, its t interval; empty unless every seed has it."""
+    """Mean of a value over seeds, with a t interval for several seeds; empty unless every seed has it."""
     if not all(map(math.isfinite, values)):
         return Cell()
     several = len(values) > 1
@@ -126,7 +126,7 @@ def points(share: float, half: float | None, interval: tuple[float, float], seed
 
 
 def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
-    """Words of a heading on an unusual setting, encoder or stream: ``stream bone``."""
+    """Part of a heading that names an unusual setting, encoder or stream: ``stream bone``."""
     return alike([{"setting": setting.replace("shared", ""), "encoder": encoder, "stream": stream}], _UNUSUAL)[1]
 
 
@@ -153,7 +153,7 @@ def subjects_note(frame: DataFrame) -> Iterator[str]:
     for (dataset, split), group in frame.groupby(["dataset", "split"], sort=False):
         subjects = group["subjects"].dropna()
         if subjects.empty:
-            notes.append(f"one or not known for {dataset} / {split}, so over clips alone")
+            notes.append(f"one or unknown for {dataset} / {split}, so over clips only")
             continue
         count = int(subjects.max())
         few = f", too few to trust an interval over them, and p is {2.0 ** (1 - count):.2g} at least"
@@ -170,7 +170,7 @@ def every_seed(group: DataFrame) -> float | None:
 
 
 def over_raw(group: DataFrame) -> Cell:
-    """Points above the control ``raw`` on the same clips, empty unless every seed has the figure."""
+    """Points above the control ``raw`` on the same clips, empty unless every seed has the value."""
     over = percent(group["raw_difference"])
     unshown = group["raw_difference"].le(0) | group["raw_p_value"].gt(0.05)
     return replace(over, footnotes=("raw",)) if over.value is not None and unshown.any() else over
@@ -178,8 +178,8 @@ def over_raw(group: DataFrame) -> Cell:
 
 def with_other_protocols(frame: DataFrame) -> DataFrame:
     """``frame`` with what other protocols measured for the same run, data, stream and checkpoint. Adds the column
-    ``knn`` (1-NN accuracy, NaN where there is none) and the metrics of other protocols to ``measures``. Evaluations
-    with changed settings (k = 5) and what several evaluations measured do not count."""
+    ``knn`` (1-NN accuracy, NaN if there is none) and the metrics of other protocols to ``measures``. Evaluations
+    with changed settings (k = 5) and metrics of several evaluations do not count."""
     announced = frame[frame["probe"] == ""]
     knn = announced[announced["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False)
     accuracies = dict(zip(_places(knn), knn["accuracy"]))
@@ -198,7 +198,7 @@ def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
 
 
 def metric(group: DataFrame, name: str) -> Cell:
-    """Mean over seeds of the metric ``name``, in percent if it is a share; empty unless every seed has it."""
+    """Mean over seeds of the metric ``name``, in percent if it is a fraction; empty unless every seed has it."""
     if not all(name in measures for measures in group["measures"]):
         return Cell()
     return spread([measures[name][0] * (100 if measures[name][1].share else 1) for measures in group["measures"]])
@@ -232,7 +232,7 @@ def word(key: str) -> str:
 
 
 def chance(frame: DataFrame) -> str:
-    """Accuracy of guessing, of each dataset where they differ: ``chance 3.1 %``."""
+    """Chance level: ``chance 3.1 %``; one for each dataset if they differ."""
     classes = frame.dropna(subset="classes").groupby("dataset", sort=False)["classes"].max()
     texts = {str(dataset): f"{100 / count:.1f} %" for dataset, count in classes.items()}
     if len(set(texts.values())) == 1:

@@ -1,5 +1,6 @@
-"""Tests between the rows of a block: ``compare --significance`` (which are significantly different, and what the test
-clips could show at all) and ``--against METHOD`` (the difference of every row to that method's)."""
+"""Tests between the rows of a block: ``compare --significance`` (which rows are significantly different, and the
+smallest difference that the test clips can show) and ``--against METHOD`` (the difference of every row to that
+method's)."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ HOW = (
 )
 TESTS = (
     "Letters: paired tests of all pairs of a block (dataset, split, preset, ...) over the seeds that both have, the "
-    "larger p of clips and subjects. Rank: by the accuracy as it is shown, ties share one."
+    "larger p of clips and subjects. Rank: by the printed accuracy; ties share a rank."
 )
 AGAINST = (
     "p over {}: Holm-adjusted over these differences alone, letters of --significance and of the report over all pairs "
@@ -89,7 +90,7 @@ def mark(
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:
-    """Return the smallest difference that the clips of a block could show for a typical pair."""
+    """Return the smallest difference that a test on the clips of a block can find for a typical pair."""
     if not tests:
         return "no two rows have a seed and their test clips in common, so none were tested."
     clips, pairs = tests[0].clips, len(tests)
@@ -100,7 +101,7 @@ def _detectable(tests: Sequence[SeedsTest]) -> str:
         text += f" of {max(subjects)} subjects, worth {clips / effect:,.0f} independent ones"
     if subjects and (least := pairs * 2.0 ** (1 - min(subjects))) > ALPHA:
         p = f"p = {min(1.0, least):.2g} after adjusting for {_pairs(pairs)}"
-        return f"{text}: over so few even a difference in all of them has {p}, so none can be shown."
+        return f"{text}: too few for significance: even a difference in all of them has {p}."
     fewest = min(subjects) if subjects else None
     points = 100 * minimum_detectable_difference(int(clips / effect), discordance, ALPHA / pairs, subjects=fewest)
     text += f"; two rows differ on {median(test.differing for test in tests):.1%} of them (median)"

@@ -54,7 +54,7 @@ PAPER_COLUMNS = {
 FOOTNOTES = {
     "shared": "over the seeds that both rows have, which are not all of them",
     "size": "published at the full size (presets `paper` and `ablation`)",
-    "untrained": "not shown to be better than the untrained encoder: paired p > 0.05, or untested, for a seed at least",
+    "untrained": "not significantly better than the untrained encoder: paired p > 0.05, or untested, for one seed",
 }
 NOTES = (
     "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
@@ -67,7 +67,7 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Printed:
-    """Source of the published results of a row: a published table, and method and variant as spelled there.
+    """Published results of a row: a published table, and method and variant as spelled there.
 
     >>> Printed("slim-token_budget", "MAMP", "8x25").method
     'MAMP'
@@ -78,7 +78,7 @@ class Printed:
     variant: str
 
     def figures(self, host: Host, **filters: Any) -> list[published.Figure]:
-        """The published figures, in the paper's order."""
+        """The published results, in the paper's order."""
         return published.load(host, self.table, method=self.method, variant=self.variant, **filters)
 
 
@@ -99,7 +99,7 @@ class Row:
     against: int | None = None
     """Place of the row that it is tested against, among the rows that are declared together."""
     printed: Printed | None = None
-    """Its published figures."""
+    """Its published results."""
     expected: bool = True
     """Whether it is shown without a run."""
     planned: bool = True
@@ -167,7 +167,7 @@ class StudyTable:
     def _filled(
         self, block: DataFrame, layout: builder.Layout, inputs: TableInputs, older: list[str]
     ) -> Iterator[builder.Filled]:
-        """The rows of one block, tested among each other; rows without a run only beside usual evaluations. Names of
+        """The rows of one block, tested among each other; rows without a run only with default evaluations. Names of
         runs that later runs of the same rows replace are added to ``older``."""
         rows, replaced = list(self.rows(block) if callable(self.rows) else self.rows), list[str]()
         runs = [newest(row.fits(block), replaced) for row in rows]
@@ -192,8 +192,8 @@ class StudyTable:
                 yield builder.Filled(common | {"changed": ""} | self._labels(row, block, inputs.host))
 
     def _labels(self, row: Row, runs: DataFrame, host: Host) -> dict[str, Any]:
-        """Title, grid and labels of a row, and its published figures. Accuracies are those on the dataset of
-        ``runs``; costs do not depend on it."""
+        """Title, grid and labels of a row, and its published results. Accuracies are on the dataset of ``runs``; costs
+        do not depend on it."""
         grid = {"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {}
         cells = {"title": row.title, **grid, **row.labels}
         columns, dataset = {column.key for column in self.paper}, runs["dataset"].iloc[0]
@@ -234,10 +234,8 @@ class StudyTable:
             *(replace(column, shown="filled" if column.shown else False) for column in self.paper),
             replace(builder.RUN, column=column("run", "Run")),
         ]
-        how = (
-            f"nothing to compare yet: `skelbench study {self.name}` runs what this table shows "
-            f"(`skelbench study {self.name} --dry-run` lists it first)"
-        )
+        command = f"skelbench study {self.name}"
+        how = f"no results yet: `{command}` makes the runs of this table (`{command} --dry-run` lists them first)"
         block = [*(key for key in BLOCK if key not in labels), "changed"]
         return builder.Layout(self.title, how, columns, block, (), FOOTNOTES | dict(self.footnotes))
 
@@ -245,8 +243,8 @@ class StudyTable:
 def variants(
     method: str, keys: Sequence[str], *rows: tuple[Any, ...], printed: tuple[str, str] = ("", "")
 ) -> list[Row]:
-    """Rows of one method's variants, each ``(label, ..., variant, name of its published row)``; the last row is what
-    all are tested against. ``printed``: the published table and the method as it is spelled there."""
+    """Rows of one method's variants, each ``(label, ..., variant, name of its published row)``; all rows are tested
+    against the last one. ``printed``: the published table and the method as it is spelled there."""
     return [
         Row(
             method=method,
@@ -284,7 +282,7 @@ def _test(group: DataFrame, baseline: DataFrame, store: ResultStore) -> dict[str
 
 
 def _versions(filled: Iterable[builder.Filled]) -> Iterator[str]:
-    """Notes on methods whose rows come from several versions, which differ in more than the rows say."""
+    """Notes on methods whose rows mix runs of several versions of the method."""
     runs = {(group["method"].iloc[0], int(group["version"].iloc[0])) for _, group in filled if group is not None}
     for method, count in Counter(method for method, _ in runs).items():
         if count > 1:

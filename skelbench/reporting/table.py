@@ -51,27 +51,27 @@ class Column:
     header: str
     format: str = ""
     best: Literal["max", "min"] | None = None
-    """Better end of the values; ``None`` = no ranking."""
+    """Whether high or low values are better; ``None`` = no ranking."""
     published: bool = False
-    """Every cell of the column is a published figure."""
+    """Every cell of the column is a published result."""
     shown: bool | Literal["varies", "filled"] = True
-    """False: in CSV and JSON only. The table builder shows ``varies`` where rows differ in the column, else a note has
-    the common value; ``filled`` where a cell has a value."""
+    """False: in CSV and JSON only. The table builder shows a ``varies`` column if rows differ in it, else a note has
+    the common value; a ``filled`` column if a cell has a value."""
     footnotes: tuple[str, ...] = ()
     leads: bool = False
-    """Whether it only tells rows apart: a narrow terminal hides it after most others."""
+    """Whether it only identifies rows: a narrow terminal hides it after most others."""
     beside: tuple[Literal["pm", "interval", "published"], ...] = ()
-    """Parts of a cell with a column in CSV in any case; others have one if some cell has the part."""
+    """Parts of a cell that always have a column in CSV; other parts have one if some cell has the part."""
     minor: bool = False
     """A narrow terminal hides it first."""
     asked: bool = False
     """An option asked for it: a narrow terminal hides it after all but the first leading column and the headline."""
     heads: bool = False
-    """Its values are lines above the rows that share them; a column in CSV and JSON only."""
+    """Its values are printed as headings above the rows that share them; a column in CSV and JSON only."""
     headed: str = ""
-    """Words before a value in such a line: ``"preset "``."""
+    """Text before a value in such a heading: ``"preset "``."""
     bare: bool = False
-    """Readers see values without spread and interval, which CSV and JSON have."""
+    """Whether readers see only the values; CSV and JSON also have spread and interval."""
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Value -> text for readers: ``slim`` -> ``SLiM``."""
 
@@ -85,13 +85,13 @@ class Column:
             return self.names.get(value, value)
         long = self.format.endswith("g") and abs(value) >= 999.5  # which "g" gives an exponent
         text = format(value, ",.0f" if long else self.format)
-        if not text.strip("-0.,%"):  # what rounds to zero has no sign
+        if not text.strip("-0.,%"):  # no sign if it rounds to zero
             text = text.replace("-", "+" if "+" in self.format else "")
         return text
 
     def spread(self, cell: Cell) -> str:
-        """The one interval behind the value of ``cell``: `` ± 1.2`` over seeds, `` (0.4, 3.1)`` of two seeds, else
-        `` [0.4, 3.1]`` over clips or subjects; "" for none."""
+        """Interval as text, printed behind the value of ``cell``: `` ± 1.2`` over seeds, `` (0.4, 3.1)`` for two seeds,
+        `` [0.4, 3.1]`` over clips or subjects; "" = none."""
         if self.bare or (cell.plus_minus is None and cell.interval is None):
             return ""
         if cell.plus_minus is None or not isinstance(cell.value, int | float):
@@ -110,9 +110,9 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
-    """The most important first: a terminal shows the first ones."""
+    """The most important column is first: a narrow terminal hides the last ones."""
     footnotes: Mapping[str, str] = field(default_factory=dict)
-    """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
+    """Key -> text, shown below the table in this order, with the marks a, b, c ..."""
     common: str = ""
     """Settings that all rows share: a terminal shows them above the rows."""
     name: str = ""
@@ -151,7 +151,7 @@ class Table:
 
     @property
     def sections(self) -> list[tuple[str, list[Mapping[str, Cell]]]]:
-        """The rows with the heading readers see above them, in order; "" = none."""
+        """The rows in order, grouped below the heading that readers see; "" = no heading."""
         columns = sorted(
             (column for column in self.columns if column.heads and column.shown), key=lambda c: not c.headed
         )
@@ -173,7 +173,7 @@ class Table:
         return [row[key].value for row in self.rows]
 
     def numeric(self, column: Column) -> bool:
-        """Whether what readers see in ``column`` are numbers."""
+        """Whether ``column`` shows numbers."""
         values = [value for value in self.values(column.key) if value is not None]
         return bool(values) and not any(isinstance(value, str) for value in values)
 
@@ -191,8 +191,9 @@ class Table:
         keys: Collection[str] | None = None,
     ) -> Table:
         """The same table with best and second-best marks in columns with a better end, or only in the columns
-        ``keys``. Rows compete if they agree in the columns ``within``, or if ``within`` gives the same for them;
-        published cells never do. Values that read the same share their rank, and one value alone is not ranked."""
+        ``keys``. Rows compete if they agree in the columns ``within``, or if the function ``within`` returns the same
+        value for them; published cells do not compete. Values that are printed the same share a rank; a single value is
+        not ranked."""
         rows = [dict(row) for row in self.rows]
         block = within if callable(within) else lambda row: tuple(row[key].value for key in within)
         groups: dict[Any, list[dict[str, Cell]]] = {}
@@ -263,12 +264,12 @@ def column_named(table: Table, name: str, option: str) -> Column:
 
 
 def sorted_by(table: Table, name: str) -> Table:
-    """``table`` by one column, ascending, or descending where ``-`` leads the name; rows without a value last.
-    Headings between rows become a column, as rows that share one need not stay together."""
+    """Sort ``table`` by one column, ascending, or descending with ``-`` before the name; rows without a value are last.
+    Headings become a column, because sorting separates rows that share one."""
     key = column_named(table, name.removeprefix("-"), "--sort").key
 
     def order(row: Mapping[str, Cell]) -> tuple[bool, float, str]:
-        """Numbers before words; words by the number that they begin with, as ``8x25`` and ``30x25`` do."""
+        """Sort key: numbers before text; text by the number at its beginning, as in ``8x25`` and ``30x25``."""
         value = row[key].value
         if isinstance(value, str):
             digits = value[: len(value) - len(value.lstrip("0123456789"))]
@@ -282,8 +283,8 @@ def sorted_by(table: Table, name: str) -> Table:
 
 
 def with_columns(table: Table, names: Sequence[str]) -> Table:
-    """Return ``table`` with only these columns, in this order, in every format; if all names begin with ``+``, these
-    are added to the shown ones."""
+    """Return ``table`` with only these columns, in this order, in every format; if all names begin with ``+``, they are
+    added to the shown columns."""
     named = (column_named(table, name.removeprefix("+"), "--columns") for name in names)
     chosen = {column.key: column for column in named}
     if all(name.startswith("+") for name in names):

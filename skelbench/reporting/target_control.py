@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "target-control"
 START, END = 0.02, 0.05
-"""Shares of the logged values that "start" and "end" of a curve are the means of: at first a loss falls fast, and ranks
+"""Fractions of the logged values whose means are "start" and "end" of a curve: at first a loss falls fast, and ranks
 are logged only every tenth time."""
 _LOGGED = ("mfp", "rank_masked", "rank_pooled")
 """Loss of masked prediction, effective ranks at masked positions and of the encoder: names in metrics.jsonl."""
@@ -81,7 +81,7 @@ def table(inputs: TableInputs) -> Table:
 
 
 def rows_of(inputs: TableInputs) -> list[Row]:
-    """The announced rows of the methods that have runs, or of all while none has."""
+    """The announced rows of the methods with runs; all announced rows if there are no runs."""
     announced = study_rows.announced(inputs, NAME)
     methods = set(inputs.compared["method"])
     rows: list[Row] = []
@@ -92,8 +92,8 @@ def rows_of(inputs: TableInputs) -> list[Row]:
 
 
 def curves(runs: DataFrame, store: ResultStore) -> dict[str, Cell]:
-    """Masked-prediction loss and effective ranks at start and end, means over seeds (at the end with a t interval
-    over them), empty where a seed lacks them; and what collapsed, by seed."""
+    """Masked-prediction loss and effective ranks at start and end, means over seeds (at the end with a t interval),
+    empty if a seed lacks them; and the anomalies of each seed."""
     seeds = []
     for name in runs["run"]:
         metrics = if_whole(partial(read_metrics, RunDir(store.root / name)))

@@ -22,7 +22,7 @@ LINES = 4
 
 class Terminal:
     """A rich renderable of a table. The least important columns are hidden until the others fit the console, unless
-    ``whole``; no number is cut. At most :data:`LINES` lines are below it, with ``notes`` all notes."""
+    ``whole``; no number is cut. At most :data:`LINES` lines of notes are below it; with ``notes`` all notes."""
 
     def __init__(self, table: Table, whole: bool = False, notes: bool = True, hint: str = "") -> None:
         """``hint``: option that shows hidden columns, ``--wide``."""
@@ -123,7 +123,7 @@ class Terminal:
 
 
 def in_lines(table: Table, width: int, whole: bool = False) -> str:
-    """The text that a terminal of this width shows; ``whole``: with all columns."""
+    """The text for a terminal of this width; ``whole``: with all columns."""
     from skelbench.core.console import WordConsole
 
     terminal, out = Terminal(table, whole), io.StringIO()

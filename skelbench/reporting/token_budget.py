@@ -31,7 +31,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """A row per method and token grid: what plugins announce (method, variant, grid, published figures), other grids of
+    """A row per method and token grid: what plugins announce (method, variant, grid, published results), other grids of
     these, and every other method that was run on more than one grid."""
     announced = [row for row in chain.from_iterable(study_rows.announced(inputs, NAME)) if row.grid]
     study = StudyTable(
@@ -57,7 +57,7 @@ def table(inputs: TableInputs) -> Table:
 
 def rows_for(block: DataFrame, announced: Sequence[Row], fewer: bool = False) -> list[Row]:
     """The ``announced`` rows, method by method, and rows for other methods and grids of the runs in ``block``; with
-    ``fewer`` no rows of methods without a run, and at a reduced size nothing that papers print."""
+    ``fewer`` there are no rows of methods without a run, and no published results next to a reduced size."""
     if fewer:
         full, here = block["preset"].iloc[0].removesuffix("+") in SIZES, set(block["method"])
         own = [row for row in announced if row.method in here]
@@ -67,7 +67,7 @@ def rows_for(block: DataFrame, announced: Sequence[Row], fewer: bool = False) ->
         own = list({(row.variant, row.grid): row for row in announced if row.method == method}.values())
         plain = _with_other_grids(method, [row for row in own if not row.variant], block)
         rows += [row for row in own if row.variant] + plain if own or len(plain) > 1 else []
-    joints = block["tokens"].iloc[0].partition("x")[2]  # none where no cost was counted
+    joints = block["tokens"].iloc[0].partition("x")[2]  # empty without a counted cost
     dense = {row.method: place for place, row in enumerate(rows) if row.grid == BUDGETS[DENSE] and not row.variant}
     return [
         replace(

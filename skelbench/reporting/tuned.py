@@ -22,7 +22,7 @@ BLOCK = (
     "dataset", "split", "chosen_on", "tokens", "setting", "preset", "changed", "probe", "hardware", "asked", "budget",
     "sampler", "data",
 )  # fmt: skip
-"""Columns in which rows that compete agree."""
+"""Columns in which competing rows agree."""
 LAYOUT = builder.Layout(
     "Default and tuned: accuracy in percent",
     "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table",
@@ -42,16 +42,16 @@ LAYOUT = builder.Layout(
     ),
     BLOCK,
     (
-        "Chosen on training subjects that were held out, from as many trials as stated, failed ones counted, of as "
-        "many clips. Default and tuned are then trained on all training clips with seeds that no trial had, and tested "
-        "on the test split, on which nothing was chosen.",
-        f"{INTERVALS} p: exact sign-flip test over test clips and over subjects, the larger of both, Holm-adjusted; it "
-        "speaks of these trained encoders, not of other pre-training seeds.",
-        "Hours: training and probing of the trials; training winner and defaults again is not in them.",
+        "Chosen on held-out training subjects, from the stated number of trials (failed ones included) and clips. "
+        "Default and tuned are then trained on all training clips with seeds that no trial had, and tested on the test "
+        "split, which was not used for choosing.",
+        f"{INTERVALS} p: exact sign-flip test, the larger one over test clips or over subjects, Holm-adjusted; it "
+        "applies to these trained encoders, not to other pre-training seeds.",
+        "Hours: training and probing of the trials, without the retraining of winner and defaults.",
     ),
     {
-        "default": "no draw did better than the defaults on the held-out subjects: they are what tuning chose",
-        "missing": "retraining is not complete: issue the `skelbench tune` again",
+        "default": "no draw was better than the defaults on the held-out subjects, so tuning chose the defaults",
+        "missing": "retraining is not complete: repeat the `skelbench tune` command",
         "diverged": "diverged when it was trained again: see the notes",
         "none": "every trial failed",
     },
@@ -66,7 +66,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """The table of the wanted records of the results directory: p is adjusted over these."""
+    """The table of the selected tuning records; p is adjusted over the shown rows."""
     takes, kinds = inputs.filters.takes, ("method", "dataset", "preset")
     records = [*read_all(inputs.store)]
     if records:
@@ -108,7 +108,7 @@ def _row(record: TuningRecord) -> dict[str, Any]:
 
 
 def _reasons(record: TuningRecord) -> Iterator[str]:
-    """Notes on failed trials, each reason once, and on settings that diverged when trained again."""
+    """Notes on failed trials, each reason once, and on settings that diverged in the retraining."""
     for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
         yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
     for side, reason in record.diverged.items():

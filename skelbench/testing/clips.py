@@ -68,7 +68,7 @@ def twice(make: Callable[[], T]) -> tuple[T, T]:
 
 
 def part_of(batch: ClipBatch, which: Sequence[int]) -> ClipBatch:
-    """Return a batch of these of its clips."""
+    """Return a batch of these clips of the store."""
     index = np.array(which)
     names = ("ids", "offset", "length", "bodies")
     return replace(batch, **{name: getattr(batch, name)[index] for name in names})

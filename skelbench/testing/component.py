@@ -1,7 +1,7 @@
 """One generic check of parts: crops, augmentations, masks, degradations, optimizers, schedules, targets, skeletons.
 
 A part is built from its default settings, its settings survive a record, and its draws depend on seed, clip and view
-only. What else must hold is a small table for each family (:mod:`skelbench.testing.families`).
+only. :mod:`skelbench.testing.families` has further checks for each family.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class ComponentSubject:
 
     @property
     def config(self) -> Any:
-        """Class of the settings: of a component the component itself."""
+        """Class of the settings; a component is its own settings class."""
         return getattr(self.cls, "Config", self.cls)
 
     @property
     def required(self) -> dict[str, Any]:
-        """Values of settings that have no default."""
+        """Values for settings without a default."""
         fields = self.config.model_fields
         return {name: x for name, x in GUESSES.items() if name in fields and fields[name].is_required()}
 

@@ -23,7 +23,7 @@ from skelbench.testing.settings import check_summary
 
 @dataclass
 class DatasetSubject:
-    """A dataset, opened in ``root``, where it is built if it is built on first use."""
+    """A dataset opened in ``root``, and built there if it does not exist."""
 
     host: Host
     descriptor: Descriptor
@@ -61,12 +61,12 @@ def repeatable(subject: DatasetSubject) -> None:
     look = "values that are drawn or dated on opening: runs are named by this fingerprint"
     if first != again:
         raise Failed("the same fingerprint whenever it is opened", f"{first[:12]} and {again[:12]}", look)
-    if subject.store.frames_FJ.nbytes > 2**28:  # too large to be built once more
+    if subject.store.frames_FJ.nbytes > 2**28:  # too large to be built again
         return
     with tempfile.TemporaryDirectory(prefix="skelbench-check-") as folder:
         try:
             rebuilt = subject.open(Path(folder)).fingerprint
-        except (SkelbenchError, OSError) as error:  # it may need files that users have to bring
+        except (SkelbenchError, OSError) as error:  # it may need files of the user
             raise Skipped(f"it cannot be built in an empty folder: {error}") from error
     if rebuilt != first:
         message = f"{first[:12]} in {subject.root}, {rebuilt[:12]} in an empty folder"

@@ -1,4 +1,4 @@
-"""Clips of postures, and an encoder, for checks of protocols that ask for more than features."""
+"""Clips of postures, and an encoder, for checks of protocols that need the encoder itself."""
 
 from __future__ import annotations
 

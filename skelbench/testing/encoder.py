@@ -1,4 +1,4 @@
-"""Checks of encoders: what they say of themselves, and what methods and probes rely on.
+"""Checks of encoders: their declared properties, and properties that methods and probes rely on.
 
 R rows (bodies, or clips of an encoder that returns one row per clip), N tokens, D width.
 """
@@ -177,7 +177,7 @@ def clips_apart(subject: EncoderSubject) -> None:
         count = 1 if together.per_clip else sum(valid)
         expected = {name: x[row : row + count] for name, x in outputs_of(together).items()}
         row += count
-        # Alone, and without its empty body slot.
+        # The clip in a batch of its own, without its empty body slot.
         single = View.of(view.x_BMTJC[clip : clip + 1, : sum(valid)], stream=view.stream)
         for name, x in outputs_of(run(subject.encoder, single)).items():
             if difference := differs(x, expected[name], ROUNDING):
@@ -243,7 +243,7 @@ def dropping(ability: str, subject: EncoderSubject) -> None:
 
 def replace_tokens(subject: EncoderSubject) -> None:
     encoder, view = subject.needs("replace-tokens"), subject.view()
-    for parameter in encoder.parameters():  # a mask token of zeros would look like dropped content
+    for parameter in encoder.parameters():  # a mask token of zeros could not be distinguished from content 0
         if parameter.requires_grad and not parameter.any():
             torch.nn.init.constant_(parameter, 0.1)
     mask_RN = torch.zeros(view.rows, GRID.tokens, dtype=torch.bool)
@@ -254,9 +254,9 @@ def replace_tokens(subject: EncoderSubject) -> None:
 
 
 def _check_hidden(part: Encoded, other_hidden: Encoded, other_visible: Encoded, how: str) -> None:
-    """Fail unless changes of hidden tokens have no effect, and changes of visible tokens do."""
+    """Fail unless changes of masked tokens have no effect, and changes of visible tokens do."""
     look = f"where {how} is applied: before anything mixes tokens"
-    check_same(other_hidden, part, "hidden tokens have no effect", look)
+    check_same(other_hidden, part, "masked tokens have no effect", look)
     if not differs(other_visible.pooled_RD, part.pooled_RD, 1e-7):
         raise Failed("features that depend on the visible tokens", "they do not", look)
 

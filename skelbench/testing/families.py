@@ -38,7 +38,7 @@ from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
 PARENT = "whole"
-"""View that crops with a ``parent`` are cut from."""
+"""Parent view for crops with a ``parent``."""
 KEYED = Keyed(11, 5)
 
 
@@ -56,7 +56,7 @@ class Family:
     count: int = 1
     """Number of rows."""
     draws_by: str = ""
-    """Functions that random numbers come from."""
+    """Functions that draw random numbers."""
 
 
 # ------------------------------------------------------------------------------------------------ crops
@@ -79,7 +79,7 @@ def _crop_rows(part: Crop, which: Sequence[int]) -> list[Tensor]:
 
 
 def crop(subject: Any) -> None:
-    """Intervals are inside clips of one frame, of two, short and long."""
+    """Check that intervals lie inside clips of one frame, of two, short and long."""
     part = subject.make()
     last_B = (LENGTHS - 1).double()
     beyond_B = last_B if part.reflects else torch.zeros_like(last_B)
@@ -96,7 +96,7 @@ def crop(subject: Any) -> None:
 
 # ------------------------------------------------------------------------------------------------ augmentations
 def _views(*augment: Augment, batch: ClipBatch, keyed: Keyed = KEYED, topology: Topology = NTU25) -> dict[str, View]:
-    """Views changed by ``augment``, and two views that inherit the draws."""
+    """Views changed by ``augment``, and two views that inherit its draws."""
     specs = {
         PARENT: ViewSpec(frames=16, crop=Center(share=1.0), augment=augment),
         "child": ViewSpec(frames=16, crop=Same(parent=PARENT), inherit=True, count=2),
@@ -182,7 +182,7 @@ def degradation(subject: Any) -> None:
 
 # ------------------------------------------------------------------------------------------------ optimizers, schedules
 def optimizer(subject: Any) -> None:
-    """Steps go down the slope with the rate of their group, and a resumed run repeats them."""
+    """Check that steps reduce the loss at the rate of their group, and a resumed run repeats them."""
     parameters = [nn.Parameter(torch.ones(5)) for _ in range(2)]
     first, second = (subject.make().build([{"params": [x]}], 1e-2, 0.0) for x in parameters)
 
@@ -206,7 +206,7 @@ def optimizer(subject: Any) -> None:
 
 
 def schedule(subject: Any) -> None:
-    """Rates are in range, warm up linearly, and depend on nothing but the fraction of the schedule."""
+    """Check that rates are in range, warm up linearly, and depend on nothing but the fraction of the schedule."""
     rates = {total: [subject.make().lr(1.0, step, total) for step in range(total)] for total in (1, 2, 7, 100, 1000)}
     for total, lrs in rates.items():
         if not all(math.isfinite(lr) and 0 <= lr <= 1 + 1e-9 for lr in lrs) or not any(lrs):
@@ -283,7 +283,7 @@ def target(subject: Any) -> None:
 
 # ------------------------------------------------------------------------------------------------ skeletons
 def topology(subject: Any) -> None:
-    """Left and right joints are connected the same way."""
+    """Check that left and right joints are connected the same way."""
     skeleton = subject.cls
     for joint, parent in enumerate(skeleton.parents):
         if skeleton.parents[skeleton.swap[joint]] != (skeleton.swap[parent] if parent >= 0 else -1):

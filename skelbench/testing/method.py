@@ -220,9 +220,9 @@ def bf16(m: MethodSubject) -> None:
 
 
 def learns(m: MethodSubject) -> None:
-    """Two copies are trained on a batch each, until each is better on its own batch than the other copy.
+    """Train one copy on each of two batches, until each copy is better on its own batch than the other copy.
 
-    A constant prediction is as good on both, and so is a method whose targets are noise. ``after_step`` (teacher,
+    A constant prediction, or a method with random targets, is equally good on both. ``after_step`` (teacher,
     center) runs only once, to fill queues.
     """
     first, second = (m.trainer(epochs=1000, wide=True, **LEARNING) for _ in range(2))
@@ -263,7 +263,7 @@ def seeded(m: MethodSubject) -> None:
     if first != again:
         look = "random numbers that do not come from step"
         raise Failed("the same losses from the same seed", f"{brief(first)}, then {brief(again)}", look)
-    if first[1:] == second[1:]:  # the first may be equal: there is no earlier clip to compare with
+    if first[1:] == second[1:]:  # the first losses may be equal: no earlier clip is in the queue
         raise Failed("other losses from another seed", f"{brief(first)} with seeds 0 and 1", "manual_seed")
 
 
@@ -296,7 +296,7 @@ def processes(m: MethodSubject) -> None:
     with tempfile.TemporaryDirectory(dir=own_folder().name) as folder:
 
         def half() -> None:
-            warnings.simplefilter("ignore")  # of PyTorch, about its next version
+            warnings.simplefilter("ignore")  # PyTorch warns about its next version
             torch.set_num_threads(1)  # OpenMP threads do not survive a fork
             distributed.start_from_environment("cpu")
             torch.save(_first_step(m), Path(folder) / str(distributed.rank()))

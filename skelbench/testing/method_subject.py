@@ -91,7 +91,7 @@ def check_finite(values: Mapping[str, Any], where: str) -> None:
 
 
 def gradients_of(method: Method) -> dict[str, Tensor]:
-    """Copies of the gradients by name."""
+    """Copies of the gradients, by name of the parameter."""
     return {f"gradient of {name}": p.grad.clone() for name, p in method.named_parameters() if p.grad is not None}
 
 

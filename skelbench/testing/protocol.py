@@ -1,4 +1,4 @@
-"""Checks of evaluation protocols, on made features (or clips and an encoder) whose right answer is known.
+"""Checks of evaluation protocols on generated features (or clips and an encoder) with known results.
 
 n clips, D width, C classes.
 """
@@ -32,7 +32,7 @@ CONFIDENCE = 0.9999
 
 
 def made_features(separation: float = 1.0, seed: int = 0) -> Features:
-    """Features around one corner of a hypercube per class; with ``separation`` 0 features say nothing of classes."""
+    """Features around one corner of a hypercube per class; with ``separation`` 0 features are unrelated to classes."""
     rng = np.random.default_rng(seed)
     center_CD = separation * rng.choice((-1.0, 1.0), (CLASSES, WIDTH))
     y = np.concatenate([rng.permutation(np.arange(count) % CLASSES) for count in (TRAIN, TEST)])
@@ -55,7 +55,7 @@ def made_features(separation: float = 1.0, seed: int = 0) -> Features:
 class ProtocolSubject:
     """A protocol with its settings, and its results.
 
-    A protocol that asks for the encoder gets clips of postures: only ids and labels of its ``Features`` count.
+    A protocol that needs the encoder gets clips of postures: only ids and labels of its ``Features`` count.
     """
 
     host: Host
@@ -69,7 +69,7 @@ class ProtocolSubject:
 
     @property
     def on_encoder(self) -> bool:
-        """Whether it asks for the encoder itself."""
+        """Whether it needs the encoder itself."""
         return isinstance(self.protocol, EncoderProtocol)
 
     @cached_property
@@ -123,7 +123,7 @@ def form(subject: ProtocolSubject) -> None:
 
 
 def result(subject: ProtocolSubject) -> None:
-    """Metrics and predictions of a result have the form that an evaluation takes."""
+    """Check that metrics and predictions have the form that an evaluation requires."""
     features = subject.make()
     for case in (subject.result, subject.noise):
         if not isinstance(case, ProtocolResult):
@@ -199,8 +199,8 @@ CHECKS: tuple[Check[ProtocolSubject], ...] = (
     Check("form", "it derives from Protocol, its settings survive a record, an evaluation takes its defaults", form),
     Check("result", "metrics and predictions have the form that an evaluation takes", result),
     Check("separable", "classes that are far apart are all recognized", separable),
-    Check("no-signal", "features that say nothing of classes give chance", no_signal),
+    Check("no-signal", "features unrelated to classes give chance level", no_signal),
     Check("labels-unseen", "labels of test clips change no prediction", labels_unseen),
-    Check("test-apart", "a test clip is judged by itself", test_apart),
+    Check("test-apart", "the prediction of a test clip depends on this clip only", test_apart),
     Check("repeatable", "the same seed gives the same result, and the features stay as they are", repeatable),
 )

@@ -103,7 +103,7 @@ def find(what: What, kind: str | None = None) -> list[Thing]:
 
 def _in_file(path: Path, kind: str | None) -> list[Thing]:
     named_file(str(path), f"plugin {path}")
-    code = hash_of_python(path.read_bytes())  # the file may also be found by another path
+    code = hash_of_python(path.read_bytes())  # the same file may have been loaded from another path
     with requesting([path]) as host:
         plugin = next(plugin for plugin in host.plugins if plugin.source_hash == code)
         if plugin.state != "ok":

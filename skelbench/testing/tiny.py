@@ -100,8 +100,8 @@ def sizes(
 ) -> dict[str, Any]:
     """Return dotted settings that make ``method`` and its encoders tiny, as far as they have settings of :data:`SIZES`.
 
-    A section whose rules reject these sizes keeps its preset's. ``wide``: features twice as wide, with which a method
-    learns in a few steps.
+    A section that rejects these sizes keeps the sizes of its preset. ``wide``: features twice as wide, with which a
+    method learns in a few steps.
     """
 
     def encoder_sizes(name: str) -> dict[str, Any]:

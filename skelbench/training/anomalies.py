@@ -2,7 +2,7 @@
 
 The limits were measured on the synthetic data with preset ``quick``, 16 clips a step; docs/monitoring.md lists them.
 Healthy methods stay above a rank of 2.5 at masked tokens, and above 0.43 of the information about the clip. Readouts
-may share an offset that a probe ignores. Sinkhorn keeps 9 of 10 prototypes in use, no centering 2.
+may share an offset that a probe ignores. Of 10 prototypes, Sinkhorn keeps 9 in use; without centering 2 are used.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ RANK = 1.5
 READOUT_RANK = 1.25
 PROTOTYPES = 2.5
 ASSIGNMENTS = 1.02
-"""Limit of the teacher's different distributions: exp(entropy of the mean distribution) / exp(mean entropy)."""
+"""Least number of different teacher distributions: exp(entropy of the mean distribution) / exp(mean entropy)."""
 PATIENCE = 3
 """Number of consecutive diagnostic steps beyond a limit that make a collapse; one may be chance."""
 MIN_CLIPS = 8
-"""Smallest batch that is judged: the rank of fewer rows is low anyway."""
+"""Smallest batch that is checked: the rank of fewer rows is low anyway."""
 
 CLIP_FRACTION = 0.25
-"""Smallest part of the teacher's information that is about the clip, over ``WINDOW`` diagnostic steps."""
+"""Smallest fraction of the teacher's information that is about the clip, over ``WINDOW`` diagnostic steps."""
 WINDOW = 5
 CLIP_INFORMATION = "share of information about the clip"
 _INFORMATION_ABOUT = ("place", "view", "slot", "clip")
@@ -34,8 +34,8 @@ UNMOVED = "the probed encoder has its initial weights: no gradient and no moving
 Judged = tuple[str, str, float, bool]
 """Name, measure and value of a metric, and whether it is beyond its limit."""
 Anomaly = dict[str, Any]
-"""``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value that settled
-it; step and epoch of the first value beyond the limit; ``until``: the step that ended it, if one did."""
+"""``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value that decided
+it; step and epoch of the first value beyond the limit; ``until``: the step at which it ended, if it did."""
 
 _NAMES = {
     "masked": "features at masked tokens",
@@ -53,7 +53,7 @@ _TEXTS = {
 }
 ADVICE = {
     "collapse": "If the accuracy is no better than untrained, try a lower train.lr or a larger batch.",
-    "shortcut": "Features may not tell clips apart; try other augmentations or masks.",
+    "shortcut": "Features may not distinguish clips; try other augmentations or masks.",
 }
 
 

@@ -40,14 +40,14 @@ def degradations(train: TrainSpec) -> tuple[Degrade, ...]:
     """Return the degradations of the training clips, from their plain form.
 
     Raises:
-        SkelbenchError: there is no such degradation, its settings do not hold, or it declares joints missing.
+        SkelbenchError: there is no such degradation, its settings are invalid, or it declares joints missing.
     """
     steps = tuple(_degradation(plain) for plain in train.degrade)
     for step in steps:
         if step.declares:
             raise SkelbenchError(
-                f"train.degrade: {step.kind!r} declares joints missing, which is for evaluations: in training the "
-                "method itself hides tokens; use zero-fill or parent-fill"
+                f"train.degrade: {step.kind!r} declares joints missing, which is for evaluations only, because methods "
+                "mask tokens themselves in training; use zero-fill or parent-fill"
             )
     return steps
 
@@ -77,13 +77,13 @@ def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: T
         except (RuntimeError, NotImplementedError):
             if torch.get_default_device().type != "meta":
                 raise
-            with torch.device("cpu"):  # an encoder that reads values while it is built, such as a graph's
+            with torch.device("cpu"):  # some encoders read values while they are built, for example of their graph
                 encoder = cls(config, topology, grid).to("meta")
     for attribute in ("width", "features"):
         if not isinstance(getattr(encoder, attribute, None), int):
             of = "tokens" if attribute == "width" else "pooled_RD"
             raise wrong(cls, f"sets no self.{attribute}: a whole number, the width of its {of}")
-    if unknown := sorted(frozenset(encoder.abilities) - ABILITIES.keys()):  # a slip would be an ability that it lacks
+    if unknown := sorted(frozenset(encoder.abilities) - ABILITIES.keys()):  # e.g. misspelled
         raise wrong(cls, f"abilities: {did_you_mean(unknown[0], list(ABILITIES), 'ability of encoders')}")
     return encoder
 
@@ -103,7 +103,7 @@ def build_encoder(
     """Return a new encoder of the run, from torch's current random state, or ``name`` with ``settings``.
 
     Raises:
-        SkelbenchError: the run's cannot do what its method requires.
+        SkelbenchError: the encoder lacks an ability that the method requires.
     """
     if name:
         return bare_encoder(host, name, settings or {}, topology, grid_of(spec, topology))
@@ -165,7 +165,7 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         torch.manual_seed(derive_seed(spec.seed, "init"))
         with plugin_code(cls, "(config, context)"):
             method = cls(config, context)
-        if not shapes:  # an encoder of its own making
+        if not shapes:  # the method built its own encoder
             make_encoder()
     if not getattr(method, "encoder", None):
         raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
@@ -226,7 +226,7 @@ def phases_of(method: Method) -> list[tuple[str, float]]:
 def fake_views(spec: RunSpec, topology: Topology, clips: int, bodies: int = 1, device: str = "meta") -> dict[str, View]:
     """Views with the shapes of a real batch of ``clips`` clips with ``bodies`` present bodies each, for counting cost.
 
-    Masks hide the mean target share of tokens (the mean of the ratio's range times the chance of masking).
+    Masks cover the mean fraction of tokens (the mean of the ratio's range times the probability of masking).
     """
     views: dict[str, View] = {}
     for name, view in view_specs(spec).items():

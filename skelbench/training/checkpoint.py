@@ -25,7 +25,7 @@ from skelbench.training.optimization import Optimization
 ANEW = "remove it, or use --force, to start the run again"
 WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
 SNAPSHOTS = 4
-"""Parts of the schedule: the encoder is kept after each quarter."""
+"""Number of parts of the schedule: the encoder is kept after each quarter."""
 CHECKPOINT_SECONDS = 120.0
 """Longest time in seconds between two saved states."""
 
@@ -159,5 +159,5 @@ def cut_back(metrics: Path, size: int) -> None:
     if metrics.is_file():
         with open(metrics, "r+b") as file:
             if os.fstat(file.fileno()).st_size < size:
-                raise SkelbenchError(f"{metrics} is damaged, it was longer once; {WITHOUT_LOG}")
+                raise SkelbenchError(f"{metrics} is damaged (lines are missing); {WITHOUT_LOG}")
             file.truncate(size)

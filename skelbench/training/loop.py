@@ -92,7 +92,7 @@ class Trainer:
         self.world, self.rank = distributed.world(), distributed.rank()
         if spec.train.batch_size < self.world:
             raise SkelbenchError(
-                f"a batch of {spec.train.batch_size} clips gives some of {self.world} processes none; start no more "
+                f"a batch of {spec.train.batch_size} clips is too small for {self.world} processes; start no more "
                 "processes than clips, or choose a larger --batch-size"
             )
         self.phases = phases_of(method)
@@ -102,7 +102,7 @@ class Trainer:
         if self.world > 1:
             if spec.train.batch_norm == "synchronized":
                 method = self.method = synchronized(method, self.device)
-            # Each optimizer, and each phase, may reach parameters of its own.
+            # Each optimizer, and each phase, may use different parameters.
             partial_graphs = len(method.turns) > 1 or len(self.phases) > 1
             self.forward = distributed.parallel(method, spec.train.batch_norm == "broadcast", partial_graphs)
         self.finite = FiniteCheck(self.device, self._diverged)
@@ -120,7 +120,7 @@ class Trainer:
 
     @property
     def phase_midpoints(self) -> list[tuple[int, float]]:
-        """Middle step and share of the schedule of each phase that has steps."""
+        """Middle step and fraction of the schedule of each phase that has steps."""
         firsts = [math.ceil(start * self.total) for _, start in self.phases] + [self.total]
         spans = [(first, end) for first, end in pairwise(firsts) if end > first]
         return [((first + end) // 2, (end - first) / self.total) for first, end in spans]
@@ -137,7 +137,7 @@ class Trainer:
         """Set whether blocks are recomputed in the backward pass, and the number of micro-batches of a batch.
 
         Raises:
-            SkelbenchError: the method cannot take its batch in this number of pieces.
+            SkelbenchError: the batch of the method cannot be split into this number of micro-batches.
         """
         check_micro_batches(self.method, self.spec, micro_batches)
         recompute_blocks(self.method, recompute)
@@ -211,7 +211,7 @@ class Trainer:
             means.next()
             self.diagnostics.micro_batch = at
             forward: Any = self.forward
-            waits = isinstance(forward, DistributedDataParallel) and at < len(batch) - 1  # the last exchanges gradients
+            waits = isinstance(forward, DistributedDataParallel) and at < len(batch) - 1  # the last one syncs
             with forward.no_sync() if waits else nullcontext():
                 reported = self._backward(forward, views, info)
             for name, value in reported.items():
@@ -253,7 +253,7 @@ class Trainer:
         """Train from the saved state to the end of the schedule; return the seconds of training over all attempts.
 
         ``report(clips, **fields)`` feeds a progress bar (``note``: a line to print). ``on_line`` and ``on_anomaly``:
-        see :class:`~skelbench.training.metrics_log.MetricsLog`. ``measure``: further figures of a diagnostic step.
+        see :class:`~skelbench.training.metrics_log.MetricsLog`. ``measure``: further metrics of a diagnostic step.
 
         Raises:
             Interrupted: SIGINT, SIGTERM or SIGUSR2 came; the state is saved.

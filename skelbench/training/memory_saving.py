@@ -1,8 +1,8 @@
 """Two ways to need less memory: gradient accumulation and activation checkpointing.
 
-**Gradient accumulation.** A batch is processed in pieces. A mean over the batch is pieces * sum / count of the whole
-batch for each piece, and gradients of pieces are averaged. The whole count is known only after the last piece: until
-then the count of the first piece is used, and gradients are corrected at the end.
+**Gradient accumulation.** A batch is processed in micro-batches ("pieces"). For each piece, a mean over the batch is
+pieces * sum / count of the whole batch, and gradients of pieces are averaged. The whole count is known only after the
+last piece: until then the count of the first piece is used, and gradients are corrected at the end.
 
 **Activation checkpointing.** Blocks recompute their activations in the backward pass instead of storing them. Numbers
 stay the same. A step takes about a third longer and stores only the block inputs.
@@ -63,7 +63,7 @@ def obstacle(method: Method, spec: RunSpec) -> str:
     if any(isinstance(module, _BatchNorm) and module.training for module in method.modules()):
         return f"batch norm of encoder {spec.encoder} normalizes by the whole batch"
     if spec.train.batch_size % (processes := distributed.world()):
-        return f"{processes} processes have unequal shares of a batch of {spec.train.batch_size} clips"
+        return f"{processes} processes get unequal parts of a batch of {spec.train.batch_size} clips"
     return ""
 
 
@@ -79,8 +79,8 @@ def check_micro_batches(method: Method, spec: RunSpec, pieces: int) -> None:
     if clips % pieces or clips // pieces < method.min_clips:
         which = ", ".join(map(str, micro_batch_counts(clips, method.min_clips))) or "none"
         raise SkelbenchError(
-            f"train.accumulate={pieces} does not divide the {clips} clips that a process has of a batch; possible "
-            f"are: {which}"
+            f"train.accumulate={pieces} does not divide the {clips} clips of a process's batch; possible numbers: "
+            f"{which}"
         )
 
 

@@ -29,7 +29,7 @@ class FiniteCheck:
         """Rows: loss, gradient. Columns: step, value."""
 
     def record(self, step: int, loss: Tensor, norms: Iterable[Tensor]) -> None:
-        """Record ``step`` by its loss and by the norms of the gradients that are about to change weights.
+        """Record the loss of ``step`` and the norms of the gradients that will change weights.
 
         A norm that overflows counts as bad: it would overflow the squares of an optimizer too.
         """

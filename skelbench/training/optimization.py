@@ -20,7 +20,7 @@ from skelbench.plugin.host import get_host
 
 @contextmanager
 def _without_compiler() -> Iterator[None]:
-    """Build optimizers without PyTorch's compiler, which PyTorch loads only to exclude this method from it."""
+    """Build optimizers without loading PyTorch's compiler, which PyTorch needs only to exclude optimizers from it."""
     adding = torch.optim.Optimizer.add_param_group
     torch.optim.Optimizer.add_param_group = getattr(adding, "__wrapped__", adding)  # type: ignore[method-assign]
     try:
@@ -83,7 +83,7 @@ class Optimization:
             frozen = step < group.get("frozen_until", 0.0) * self.total
             group["lr"] = 0.0 if frozen else lr * group.get("lr_scale", 1.0)
             group["weight_decay"] = decay * group.get("wd_scale", 1.0)
-            if frozen:  # moments stay empty too: the first step after freezing is like a first step
+            if frozen:  # moments stay empty, so the step after freezing is like a first step
                 for parameter in group["params"]:
                     parameter.grad = None
         optimizer.step()

@@ -1,7 +1,7 @@
 """Augmentations (paper, Algorithms 2-4, their conventional counterparts, and what other methods do to clips).
 
 Whether an operation is applied is drawn once per clip and view, and so are its angles, factors, axes and offsets; bone
-scaling factors and noise are drawn per body. One of your own is a subclass of :class:`Augment` with a ``kind``.
+scaling factors and noise are drawn per body. Your own augmentation is a subclass of :class:`Augment` with a ``kind``.
 
 R rows, K rows that are changed, T frames, J joints.
 """
@@ -36,14 +36,14 @@ from skelbench.views.transform import (
 )
 
 PER_CLIP, PER_BODY = 16, 17
-"""``op`` of operation i of the list is 16 + 2 i for draws per clip and 17 + 2 i for draws per body."""
+"""First ``op``: operation i of the list has 16 + 2 i for draws per clip and 17 + 2 i for draws per body."""
 
 
 @dataclass(frozen=True)
 class Draws:
     """Random draws of one operation for R rows; on the host.
 
-    Draws are keyed by clip, view and place in the list of operations, never by what was drawn before.
+    Draws are keyed by clip, view and place in the list of operations, never by earlier draws.
 
     >>> from skelbench.views.skeleton.topology import NTU25
     >>> rows_R = torch.tensor([8, 9])  # two bodies of clip 4
@@ -80,15 +80,15 @@ class Draws:
         return drawn[self.rows_K, 1 : 1 + n]
 
     def per_body(self, n: int) -> Tensor:
-        """float64 [K, n], uniform in [0, 1): each body its own."""
+        """float64 [K, n], uniform in [0, 1): different for each body."""
         keys_K, view_K = self.body_keys_R[self.rows_K], self.view_R[self.rows_K]
         return self.keyed.uniform(keys_K, n, view=view_K, op=PER_BODY + 2 * self.place).double()
 
     def linear(
         self, space_K33: Tensor | None = None, joints_KJJ: Tensor | None = None, mirrored: bool = False
     ) -> Linear:
-        """X -> S X W on the changed rows: S acts on the axes, column j of W says how joint j is made of the old joints
-        (float32; None = not at all). ``mirrored``: left and right are swapped."""
+        """X -> S X W on the changed rows: S acts on the axes, column j of W has the weights of the old joints in joint
+        j (float32; None = not at all). ``mirrored``: left and right are swapped."""
         rows, axes = len(self.view_R), (3, self.topology.num_joints)
         for name, table, size in zip(("space_K33", "joints_KJJ"), (space_K33, joints_KJJ), axes):
             self._check(name, table, size, size)
@@ -110,7 +110,7 @@ class Draws:
         return Jitter(std, self.dimensions, op, self.active_R, self.body_keys_R, self.view_R)
 
     def _check(self, name: str, value: Tensor | None, *sizes: int) -> None:
-        """Raise ValueError for a result of an author's code that does not fit the changed rows."""
+        """Raise ValueError if the result of a plugin does not fit the changed rows."""
         right = [len(self.rows_K), *sizes]
         if value is not None and list(value.shape) != right:
             raise ValueError(f"{name} has shape {list(value.shape)}, not {right}: K = {right[0]} rows are changed")
@@ -166,9 +166,8 @@ class Rotate(Augment):
 
 
 class AxisRotate(Augment):
-    """R = Rz Ry Rx with one axis drawn per clip whose angle is uniform in [0, ``major_deg``], the others' in
-    [0, ``minor_deg``], all clockwise seen against the axis (Levigty/AimCLR, feeder/tools.py).
-    """
+    """R = Rz Ry Rx with one axis drawn per clip whose angle is uniform in [0, ``major_deg``], the angles of the others
+    in [0, ``minor_deg``], all clockwise seen against the axis (Levigty/AimCLR, feeder/tools.py)."""
 
     kind = "axis-rotate"
     p: Fraction = 1.0
@@ -184,7 +183,7 @@ class AxisRotate(Augment):
 
 
 class Shear(Augment):
-    """Add to each coordinate a multiple of each other one, uniform in +- ``amplitude``, per clip."""
+    """Add to each coordinate a multiple of each other coordinate; factors are uniform in +- ``amplitude``, per clip."""
 
     kind = "shear"
     p: Fraction = 1.0
@@ -201,7 +200,7 @@ class Shear(Augment):
 
 
 class Mirror(Augment):
-    """Swap left and right joints and, with ``reflect``, negate X (Algorithm 3); without it the index swap alone."""
+    """Swap left and right joints and, with ``reflect``, negate X (Algorithm 3); without it only the index swap."""
 
     kind = "mirror"
     reflect: bool = Field(True, description="Whether X is negated too.")
@@ -226,7 +225,8 @@ class BoneScale(Augment):
     each bone of the bone stream by itself, while the joint at which it begins stays in place (ActCLR's code)."""
     order: Literal["topological", "index"] = "topological"
     """Order in which joints are rebuilt from their parents. "index" repeats a bug of KAIST-VICLab/SLiM: a parent with a
-    higher index than its child is still at the origin, as joint 20 of Kinect v2, on which 14 of 25 joints depend."""
+    higher index than its child is still at the origin when it is used (joint 20 of Kinect v2, with 14 of 25 joints
+    behind it)."""
 
     def draw(self, draws: Draws) -> Change:
         basis = scaling_basis(draws.topology, self.groups, self.order)
@@ -267,7 +267,7 @@ class AxisDrop(Augment):
 
 
 class Translate(Augment):
-    """Shift the clip along each axis by a distance uniform in +- ``limit`` meters, all frames and bodies alike."""
+    """Shift the clip along each axis by a distance uniform in +- ``limit`` meters, equal for all frames and bodies."""
 
     kind = "translate"
     version = 2
@@ -284,8 +284,8 @@ class Translate(Augment):
 class Blur(Augment):
     """Smooth over time with a Gaussian of ``lo`` to ``hi`` frames (uniform, per clip), cut off at ``kernel`` frames.
 
-    ``normalized`` False keeps weights that do not sum to 1, as the public codes of AimCLR's family do: a wide
-    Gaussian then also enlarges the body, five times at 2 frames, and less at the ends.
+    ``normalized`` False keeps weights that do not sum to 1, as the public codes of AimCLR's family do: a wide Gaussian
+    then also enlarges the body, by a factor of five at 2 frames, less at the ends of the clip.
     """
 
     kind = "blur"

@@ -2,7 +2,7 @@
 
 Random draws, intervals, matrices and masks are made on the host, where all sizes are then known. The device does two
 row gathers, one linear interpolation and, for the rows that need them, one [J, J] and one [3, 3] product, with
-coordinates channel first (X [3, T, J] per row), where those products are cheapest.
+coordinates channel first (X [3, T, J] per row), because products are cheapest in this layout.
 
 B clips, M body slots, V views of one kind per clip, R = V times the bodies used (rows), T frames, J joints, N tokens.
 """

@@ -1,7 +1,7 @@
 """Crops: the stretch of a clip that a view covers (paper, appendix B), on the host.
 
 Time is in frames, continuous: the first frame of a clip is at 0, the last at length - 1. One entry per view and clip:
-B here is views times clips. A crop of your own is a subclass of :class:`Crop` with a ``kind``.
+B here is views times clips. Your own crop is a subclass of :class:`Crop` with a ``kind``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Cut:
 
     @property
     def parent(self) -> Interval:
-        """Return ``within``, which exists: views are checked when they are declared."""
+        """Return ``within``, which the check of declared views guarantees."""
         assert self.within is not None
         return self.within
 
@@ -161,7 +161,7 @@ class Same(Crop):
 
 
 class Alike(Crop):
-    """An interval as long as the parent view's, start uniform and its own."""
+    """An interval as long as the parent view's, with its own uniform start."""
 
     kind = "alike"
     parent: Parent
@@ -172,7 +172,7 @@ class Alike(Crop):
 
 
 class Inside(Crop):
-    """An interval inside the parent view's: duration a uniform share in [lo, hi] of the parent's, start uniform.
+    """An interval inside the parent view's: duration a uniform fraction in [lo, hi] of the parent's, start uniform.
 
     Every one of the parent's views gets its own ``count`` crops (the paper's anchored local views). ``whole_frames``
     and ``min_frames`` as in :class:`Free`, with the parent's frames in the place of the clip's.
@@ -237,9 +237,9 @@ class Center(Crop):
         """Nothing is rounded for "ends" and "uniform-frames"; for other resizes int((1 - share) * length / 2) whole
         frames are cut from both ends (the MAMP family's evaluation).
 
-        For "bin-starts" the crop has floor(share * length) frames, or T where these are fewer and the clip has more,
-        and begins at frame int((1 - share) * length / 2). It may end one frame behind the clip, which repeats the last
-        frame (KAIST-VICLab/SLiM)."""
+        For "bin-starts" the crop has floor(share * length) frames, or T if that is fewer than T and the clip has
+        enough, and begins at frame int((1 - share) * length / 2). It may end one frame behind the clip, which repeats
+        the last frame (KAIST-VICLab/SLiM)."""
         length = cut.length_B.double()
         if cut.resize == "bin-starts":
             count = torch.floor(self.share * length).clamp(min=cut.frames).minimum(length)
@@ -251,6 +251,6 @@ class Center(Crop):
 
 
 def _whole_frames(share: Tensor, u_B: Tensor, first_B: Tensor, count_B: Tensor, least: int) -> Interval:
-    """floor(share * count) of the ``count`` frames from ``first`` on, at least ``least`` of them, start uniform."""
+    """An interval of floor(share * count) of the ``count`` frames from ``first`` on, at least ``least``; uniform."""
     frames = torch.minimum(torch.floor(share * count_B).clamp(min=max(1, least)), count_B)
     return Interval(first_B + pick(u_B, count_B.long() - frames.long() + 1), frames - 1)

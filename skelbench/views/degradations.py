@@ -29,7 +29,7 @@ from skelbench.views.skeleton.topology import Topology
 from skelbench.views.transfer import send
 
 JOINTS, NOISE = 0, 16
-"""``op`` of the order of joints, and of the noise of a clip's first body; one more for each further body."""
+"""``op`` of the order of joints, and ``op`` of the noise of a clip's first body; further bodies count up from it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Poses:
     there_FJ: Tensor
     """bool [F, J]: False in frames without the body (all joints at the origin), and for joints of confidence 0."""
     ids_B: Tensor
-    """int64 [B] on the host, as the next four; draws are keyed by clip id."""
+    """int64 [B] on the host, like the next four; draws are keyed by clip id."""
     length_B: Tensor
     """int64 [B], frames."""
     clip_F: Tensor
@@ -131,23 +131,23 @@ class Poses:
         return found_B3.masked_fill((first_B == rows)[:, None], 0.0)
 
     def normal(self) -> Tensor:
-        """float32 [F, 3, J], standard normal on the device: each clip, body, frame and joint its own; z is 0 in 2-D."""
+        """float32 [F, 3, J], independent standard normal values, on the device; z is 0 in 2-D."""
         device, noise_F3J = self.x_F3J.device, torch.empty_like(self.x_F3J)
         for body in range(int(self.body_F.max()) + 1 if len(self.body_F) else 0):
             rows_K = (self.body_F == body).nonzero()[:, 0]
             keys_K = send(self.ids_B[self.clip_F[rows_K]], device)
-            frame_K = send(self.frame_F[rows_K] % (1 << 16), device)  # a longer clip hears the same noise again
+            frame_K = send(self.frame_F[rows_K] % (1 << 16), device)  # noise repeats in longer clips
             drawn = self.keyed.normal(keys_K, noise_F3J[0].numel(), view=frame_K, op=NOISE + body)
             noise_F3J.index_copy_(0, send(rows_K, device), drawn.view(-1, *noise_F3J.shape[1:]))
         noise_F3J[:, self.dimensions :] = 0.0
         return noise_F3J
 
     def with_x(self, x_F3J: Tensor) -> Poses:
-        """Return these poses with other coordinates."""
+        """Return a copy with other coordinates."""
         return replace(self, x_F3J=x_F3J)
 
     def declare(self, missing_BJ: Tensor) -> Poses:
-        """Return these poses with more joints declared missing: coordinates and confidence 0."""
+        """Return a copy with more joints declared missing: coordinates and confidence 0."""
         missing_FJ = self.by_frame(missing_BJ)
         confidence_FJ = None if self.confidence_FJ is None else self.confidence_FJ.masked_fill(missing_FJ, 0.0)
         x_F3J = self.x_F3J.masked_fill(missing_FJ[:, None], 0.0)
@@ -208,7 +208,7 @@ class ZeroFill(Degrade):
 
     def degrade(self, poses: Poses) -> Poses:
         lost_FJ, device = poses.by_frame(poses.lost(self.share)), poses.x_F3J.device
-        shown_F = poses.clean_F3J.flatten(1).any(1)  # a body is not there in other frames, nor is a joint of it
+        shown_F = poses.clean_F3J.flatten(1).any(1)  # in other frames the body, or this joint, is missing
         fill_F3 = poses.reference_B3[send(poses.clip_F, device)] * shown_F[:, None]
         return poses.with_x(torch.where(lost_FJ[:, None], fill_F3[..., None], poses.x_F3J))
 

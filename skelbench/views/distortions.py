@@ -21,10 +21,10 @@ from skelbench.views.transform import Change, Matrices
 class Distort(Augment):
     """One of three distortions, the same for all frames and bodies of a clip.
 
-    ``shear``, ``zero`` and ``corrupt`` are their odds. Shear adds to each coordinate of every joint a multiple of
-    each other coordinate, uniform in +- ``amplitude``. The others change ``share`` of the joints, drawn for each
-    clip: "zero" puts them at the origin, "corrupt" multiplies them by one 3 x 3 matrix uniform in +- 1. Defaults: 15
-    of 25 joints and the odds of maoyunyao/CMD, feeder/augmentations.py, the same in ISC, UmURL and USDRL.
+    ``shear``, ``zero`` and ``corrupt`` are their relative probabilities. Shear adds to each coordinate of every joint a
+    multiple of each other coordinate, uniform in +- ``amplitude``. The others change ``share`` of the joints, drawn for
+    each clip: "zero" puts them at the origin, "corrupt" multiplies them by one 3 x 3 matrix uniform in +- 1. Defaults:
+    15 of 25 joints and the odds of maoyunyao/CMD, feeder/augmentations.py, the same in ISC, UmURL and USDRL.
     """
 
     kind = "distort"
@@ -43,7 +43,7 @@ class Distort(Augment):
         space_K33 = 2 * u_KN[:, 1:10].unflatten(1, (3, 3)) - 1
         space_K33[sheared_K] = torch.where(torch.eye(3, dtype=torch.bool), 1.0, self.amplitude * space_K33[sheared_K])
         space_K33[zeroed_K] = 0.0
-        if draws.dimensions == 2:  # what is flat stays flat
+        if draws.dimensions == 2:  # flat poses stay flat
             space_K33[:, 2, :2] = 0.0
         first_KJ = u_KN[:, 10:].argsort(dim=1, stable=True).argsort(dim=1) < math.floor(self.share * joints + 0.5)
         space = Matrices.identity(len(draws.view_R), 3).put(draws.rows_K, space_K33.float())

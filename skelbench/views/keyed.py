@@ -40,7 +40,7 @@ class Keyed:
     """Draws for one step of one run. ``seed`` and ``step`` are non-negative, below 2**64 and 2**32.
 
     ``keys_R`` are int64 in [0, 2**32): one per row, for example clip id * bodies + body. ``view`` (an int, or int64
-    [R] with one per row) and ``op`` tell draws for different purposes apart, both in [0, 2**16); view 0 is free for
+    [R] with one per row) and ``op`` separate draws for different purposes, both in [0, 2**16); view 0 is free for
     methods, the view builder numbers its views from 256. ``start`` skips that many draws of each row.
     Results are on the device of ``keys_R`` (numpy keys: CPU).
     """
@@ -59,7 +59,7 @@ class Keyed:
     def normal(self, keys_R: Tensor | np.ndarray, n: int, *, view: int | Tensor = 0, op: int = 0) -> Tensor:
         """float32 [R, n], standard normal (Box-Muller on pairs of uniform draws, in float64).
 
-        The same on CPU and CUDA but for the last bit, where their logarithms and cosines may differ.
+        Equal on CPU and CUDA except for the last bit, because their logarithms and cosines differ.
         """
         return box_muller(self.uniform(keys_R, n + n % 2, view=view, op=op))[:, :n]
 
@@ -68,7 +68,7 @@ class Keyed:
         keys_R = torch.as_tensor(keys_R, dtype=torch.int64)
         first, last = start // 4, (start + n + 3) // 4
         blocks = torch.arange(first, last, device=keys_R.device)[None, :]
-        if not isinstance(view, Tensor):  # filled in: a copy to a device would wait for all that is queued there
+        if not isinstance(view, Tensor):  # not copied to the device: a copy would wait for its queue
             view = torch.full((1,), view, device=keys_R.device)
         tag = (view.to(keys_R.device, torch.int64).reshape(-1, 1) << 16) | op
         words: tuple[Any, ...] = (blocks, keys_R[:, None], self.step, tag)

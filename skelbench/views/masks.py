@@ -2,7 +2,7 @@
 the device.
 
 Every row's mask is drawn from the row's own key and does not depend on other rows (except with ``Tube.stratified``:
-on the batch of a process). A mask of your own is a subclass of :class:`Mask` with a ``kind``.
+on the batch of a process). Your own mask is a subclass of :class:`Mask` with a ``kind``.
 
 R rows, N tokens, K visible tokens of a row.
 """
@@ -30,7 +30,7 @@ RATIO, TOKENS = 2, 3
 
 @dataclass(frozen=True)
 class MaskRows:
-    """Rows of one kind of view that want a mask.
+    """Rows of one kind of view that get a mask.
 
     >>> rows = MaskRows(RandomTokens(), Grid(64, 8, 25), torch.arange(2), torch.full((2,), 256))
     >>> rows.grid.tokens
@@ -47,14 +47,14 @@ class MaskRows:
 
 @dataclass(frozen=True)
 class TokenMask:
-    """The hidden tokens of the rows of one kind of view, on the host.
+    """The masked tokens of the rows of one kind of view, on the host.
 
     >>> TokenMask(torch.tensor([[True, False, False]]), keep_RK=torch.tensor([[1, 2]])).keep_RK
     tensor([[1, 2]])
     """
 
     mask_RN: Tensor
-    """bool [R, N], True = hidden."""
+    """bool [R, N], True = masked."""
     keep_RK: Tensor | None = None
     """int64 [R, K], the visible tokens, ascending, if every row keeps the same number."""
 
@@ -105,7 +105,7 @@ class RandomTokens(Mask):
 
     kind = "random-tokens"
     keep: Literal["int", "round"] = "int"
-    """With lo == hi, visible are int(N * (1 - lo)) as in MAMP's code (74 of 750), or round(N * (1 - lo)) (75)."""
+    """Visible tokens if lo == hi: int(N * (1 - lo)) as in MAMP's code (74 of 750), or round(N * (1 - lo)) (75)."""
 
     def draw(self, request: MaskRows, topology: Topology, keyed: Keyed) -> TokenMask:
         tokens, keys_R = request.grid.tokens, request.keys_R
@@ -125,7 +125,7 @@ class RandomTokens(Mask):
 
 def hidden_tokens(request: MaskRows, keyed: Keyed, visible: int | None = None, stratified: bool = False) -> Tensor:
     """Return the number of masked tokens, int64 [R]: floor(r * N) with the row's own target ratio r, or all but
-    ``visible``; 0 for unmasked rows (probability 1 - p). ``stratified``: ratios are spread evenly over the rows."""
+    ``visible``; 0 for unmasked rows (probability 1 - p). ``stratified``: the ratios of the rows are evenly spread."""
     mask, tokens = request.mask, request.grid.tokens
     u_R3 = keyed.uniform(request.keys_R, 3, view=request.view_R, op=RATIO).double()
     share_R = u_R3[:, 1]
@@ -139,7 +139,7 @@ def hidden_tokens(request: MaskRows, keyed: Keyed, visible: int | None = None, s
 
 
 def visible_tokens(tokens: int, ratio: float, keep: Literal["int", "round"]) -> int:
-    """K, the tokens that stay visible when a constant share is hidden; 74 ("int") or 75 ("round") of 750 at 0.9.
+    """K, the number of visible tokens for a constant mask ratio; 74 ("int") or 75 ("round") of 750 at 0.9.
 
     Raises:
         SkelbenchError: none is left.
@@ -147,5 +147,5 @@ def visible_tokens(tokens: int, ratio: float, keep: Literal["int", "round"]) -> 
     share = tokens * (1 - ratio)
     visible = int(share) if keep == "int" else round(share)
     if visible < 1:
-        raise SkelbenchError(f"hiding a share of {ratio:g} of {tokens} tokens leaves none visible; lower the ratio")
+        raise SkelbenchError(f"a mask ratio of {ratio:g} leaves none of {tokens} tokens visible; lower the ratio")
     return visible

@@ -79,7 +79,7 @@ def region_swap(
             f"regions of {frames[0]} to {frames[1]} frames: give multiples of {unit} up to the view's {T} frames"
         )
     slot_R = view.rows_R % view.bodies
-    assert view.keys_R is not None  # views of the builder have them
+    assert view.keys_R is not None  # set by the view builder
     keys_R = torch.zeros_like(view.keys_R) if alike else view.keys_R - slot_R
     u_Rn = uniform(keys_R, 3 + P + 2 * (fast + whole > 0), op=op)
     number_R = parts[0] + pick(u_Rn[:, 0], parts[1] - parts[0] + 1)
@@ -93,7 +93,7 @@ def region_swap(
     other_R = counterparts(view, partner_B)
     there_R11 = (other_R >= 0)[:, None, None]
     region_RTJ = inside_RT[:, :, None] & chosen_RP[:, part_of(topology, slot_R.device)][:, None] & there_R11
-    # Rows without a counterpart read the last row and take nothing of it.
+    # Rows without a counterpart read the last row with weight 0.
     own_RTJC, other_RTJC = view.x_RTJC, distributed.gather(view.x_RTJC)[other_R]
     weight_RTJ, fast_R = region_RTJ.float(), torch.zeros_like(there_R11[:, 0, 0])
     if fast + whole > 0:

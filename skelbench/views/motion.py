@@ -1,4 +1,4 @@
-"""Motion of a view: displacement between frames, and masks that prefer tokens that move (MAMP, sections 3.2 and 3.3).
+"""Motion of a view: displacement between frames, and masks that prefer moving tokens (MAMP, sections 3.2 and 3.3).
 
 Unlike the masks of :mod:`skelbench.views.masks` these depend on the coordinates that the method sees, so they are
 drawn on the device, inside the step; their token count is constant and the host knows it without asking.
@@ -25,19 +25,19 @@ def displacement(x_RTJC: Tensor, stride: int = 1) -> Tensor:
 
 
 def check_stride(stride: int, frames: int) -> None:
-    """SkelbenchError if :func:`displacement` is 0 throughout for clips of ``frames`` frames."""
+    """Raise SkelbenchError if :func:`displacement` is 0 throughout for clips of ``frames`` frames."""
     if stride >= frames:
         raise SkelbenchError(
-            f"motion over {stride} frames, of clips of {frames}, is none: nothing is left to predict; "
-            "lower motion_stride"
+            f"clips of {frames} frames have no motion over {stride} frames, so there is nothing to predict; lower "
+            "motion_stride"
         )
 
 
 def token_motion(x_RTJC: Tensor, patch: int) -> Tensor:
     """Motion of each token, float32 [R, N]: mean absolute difference to the same joint's token before.
 
-    A difference is taken between coordinates at the same place in their patches, P_T frames apart. The first temporal
-    token has none before it and takes the motion of the second; with one temporal token there is no motion.
+    Coordinates at the same place in two patches are compared, P_T frames apart. The first temporal token has no
+    predecessor and gets the motion of the second; with one temporal token there is no motion.
     """
     R, T, J, C = x_RTJC.shape
     x_RPJL = x_RTJC.reshape(R, T // patch, patch, J, C).transpose(2, 3).flatten(3)
@@ -47,13 +47,13 @@ def token_motion(x_RTJC: Tensor, patch: int) -> Tensor:
 
 
 def motion_masks(x_RTJC: Tensor, u_RN: Tensor, patch: int, visible: int, tau: float) -> tuple[Tensor, Tensor]:
-    """bool [R, N], True = hidden, and int64 [R, K] visible tokens, ascending; K = ``visible`` in every row.
+    """bool [R, N], True = masked, and int64 [R, K] visible tokens, ascending; K = ``visible`` in every row.
 
-    The hidden tokens are drawn without replacement with odds exp(s), s = motion / (tau * largest motion of the row) in
+    The masked tokens are drawn without replacement with odds exp(s), s = motion / (tau * largest motion of the row) in
     [0, 1 / tau]: log odds plus Gumbel noise made of ``u_RN`` (uniform in [0, 1)), the ``visible`` lowest stay. So the
     odds of the most and the least moving token differ by e^(1 / tau) at most. A row that does not move, and every row
     when ``tau <= 0``, is masked uniformly. Source: MAMP's code (motion_aware_random_masking), constants included; its
-    softmax shifts all scores of a row alike and is left out.
+    softmax shifts all scores of a row equally, so it is not needed here.
     """
     score_RN = u_RN
     if tau > 0:

@@ -13,7 +13,7 @@ from skelbench.views.view import View
 
 Views = dict[str, View]
 Batch = TypeVar("Batch", Views, Views | list[Views])
-"""Views of a step, or a list with the views of each piece of its batch."""
+"""Views of a step, or a list with the views of each of its micro-batches."""
 
 
 def prefetched(make: Callable[[int], Batch], steps: Iterable[int], device: torch.device) -> Iterator[tuple[int, Batch]]:
@@ -27,10 +27,10 @@ def prefetched(make: Callable[[int], Batch], steps: Iterable[int], device: torch
             yield step, make(step)
         return
     stream = cuda.Stream(device)
-    stream.wait_stream(cuda.current_stream(device))  # which may still be bringing the clips to the device
+    stream.wait_stream(cuda.current_stream(device))  # it may still be copying the clips to the device
 
     def build(step: int) -> tuple[int, Batch, Any]:
-        with cuda.stream(stream):  # the current stream, like the current device, is a thread's own
+        with cuda.stream(stream):  # each thread has its own current stream and device
             return step, make(step), stream.record_event()
 
     with ThreadPoolExecutor(1, thread_name_prefix="views") as pool:

@@ -28,7 +28,7 @@ PIECE_BYTES = 2 << 20
 
 @dataclass(frozen=True)
 class Reading:
-    """Start of R bodies in a batch's rows, their frames to read, and their transforms; on the host."""
+    """First rows of R bodies in a batch, the frames to read, and the transforms; on the host."""
 
     base_R: Tensor
     """int64 [R], row of the first x coordinate."""
@@ -86,7 +86,7 @@ def read_coordinates(batch: ClipBatch, reading: Reading, spec: ViewSpec, topolog
 
 
 def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology) -> Tensor | None:
-    """float32 [R, T, J]: interpolated, mirrored, moved in time like coordinates; None where the dataset has none."""
+    """float32 [R, T, J]: interpolated, mirrored, moved in time like coordinates; None if the dataset has none."""
     if (confidence_FJ := batch.confidence_FJ) is None:
         return None
     device, frames = confidence_FJ.device, reading.frames
@@ -113,7 +113,7 @@ def read_missing(
 ) -> Tensor | None:
     """bool [R, J] on the host: joints that are declared missing, mirrored like coordinates; None = none can be.
 
-    A bone is missing if one of its ends is missing, and so are the fused streams of a joint, bone and motion.
+    A bone is missing if one of its ends is missing, and joint, bone and motion of a fused view are missing together.
     """
     if batch.missing_BJ is None:
         return None

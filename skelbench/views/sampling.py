@@ -72,7 +72,7 @@ def frame_positions(
     else:
         within = _ends(duration_B1, frames)
     position_BT = start_B1 + torch.minimum(within, duration_B1)
-    if resize == "uniform-frames":  # halves up: frames that are at least 1 apart never fall on one
+    if resize == "uniform-frames":  # halves round up, so positions at least 1 apart never round to the same frame
         position_BT = torch.where(duration_B1 + 1 > frames, torch.floor(position_BT + 0.5), position_BT)
     last_B1 = (clip_length_B[:, None] - 1).double()
     # Outside of the clip it is played forth and back; the release's code shows the turning frames twice.
@@ -96,8 +96,8 @@ def _ends(duration_B1: Tensor, frames: int) -> Tensor:
 def _drawn_frames(count_B1: Tensor, frames: int, u_BN: Tensor) -> Tensor:
     """Offsets into ``count`` >= ``frames`` whole frames, int64 [B, T] (KAIST-VICLab/SLiM).
 
-    At least twice as many frames as needed: one random frame from each of T bins. Fewer: ``count - T`` random ones
-    of the T + 1 gaps before, between and after the T frames drop one frame each, so that frames are 1 or 2 apart.
+    With count >= 2 T: one random frame from each of T bins. Otherwise ``count - T`` random gaps (of T + 1 before,
+    between and after the T frames) skip one frame each, so that frames are 1 or 2 apart.
     """
     t_T = torch.arange(frames)
     edge, following = t_T * count_B1 // frames, (t_T + 1) * count_B1 // frames

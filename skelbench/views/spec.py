@@ -1,6 +1,6 @@
 """Views that a method asks for, as data: frozen, hashed into the run id.
 
-Crops say which stretch of the clip a view covers, augmentations what is done to it, masks which tokens are hidden;
+Crops say which stretch of the clip a view covers, augmentations how it is changed, masks which tokens are masked;
 :mod:`skelbench.views.builder` builds it.
 """
 
@@ -19,7 +19,7 @@ from skelbench.views.crops import PADDED, Crop, Free, Resize
 from skelbench.views.masks import Mask
 
 MAX_VIEWS = 255
-"""Largest number of kinds of views, and of views of one kind per clip: a draw's key has eight bits for each."""
+"""Largest number of kinds of views, and of views of one kind per clip; the key of a draw has eight bits for each."""
 
 
 class ViewSpec(Grown):
@@ -28,15 +28,14 @@ class ViewSpec(Grown):
     ``frames``: length after resizing. ``crop``: where it comes from. ``inherit``: first apply the parent's own
     transform draws (crop must be Same or Inside); then the ops of ``augment`` in order, each with its own draws.
     ``resize``: "ends" = linear interpolation at uniformly spaced positions that include both ends of the interval;
-    "half-pixel" = torch's bilinear resize without aligned corners (the MAMP family); "pad" = the frames as they are
-    (of a ``Tempo`` crop: as many as it says, half-pixel), cut or zero-padded to ``frames`` (views then carry
-    ``real_RT``); "strided" = so too, but of n frames only every floor(n / ``frames``)-th (Predict and Cluster);
-    "release" = the sampling of SLiM's released code in training: a random frame per bin when long, frames 1 or 2 apart
-    when a little long, half-pixel when short; "bin-starts" = its sampling at test: the first frame of each bin,
-    half-pixel when short; "uniform-frames" = "ends", but of an interval of more than ``frames`` frames the recorded
-    frames nearest to those positions, nothing between.
-    ``extend``: clips of fewer than ``extend_below`` frames are first played forth and back to at least ``extend``
-    frames; a view that is cut from another one follows its parent.
+    "half-pixel" = torch's bilinear resize without aligned corners (the MAMP family); "pad" = the frames unchanged (with
+    a ``Tempo`` crop resized half-pixel to its number), cut or zero-padded to ``frames`` (views then carry ``real_RT``);
+    "strided" = like "pad", but only every floor(n / ``frames``)-th of n frames (Predict and Cluster); "release" = the
+    sampling of SLiM's released code in training: one random frame per bin for long clips, frames 1 or 2 apart for
+    slightly long ones, half-pixel for short ones; "bin-starts" = its sampling at test: the first frame of each bin,
+    half-pixel when short; "uniform-frames" = like "ends", but an interval of more than ``frames`` frames is read at the
+    nearest recorded frames, without interpolation. ``extend``: clips of fewer than ``extend_below`` frames are first
+    played forth and back to at least ``extend`` frames; a view that is cut from another one follows its parent.
     ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone, motion or fused.
     ``draws``: crop and augmentations are drawn for each clip, or once for all clips of a step ("batch"; PSTL's code).
 

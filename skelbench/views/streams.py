@@ -16,8 +16,8 @@ SINGLE: tuple[Stream, ...] = ("joint", "bone", "motion")
 def as_stream(x: Tensor, stream: Stream, topology: Topology, time: int, joint: int) -> Tensor:
     """``x`` as ``stream``, of its shape; ``time`` and ``joint`` are the dimensions of frames and joints.
 
-    A bone is a joint minus the one at which the topology says that it begins, a motion the next frame minus this one
-    (the last frame's is 0): LinguoLi/CrosSCLR, net/crossclr_3views.py, and the feeders of CMD, HiCo and UmURL.
+    A bone is a joint minus the joint at which the bone begins; a motion is the next frame minus this one, 0 in the
+    last frame: LinguoLi/CrosSCLR, net/crossclr_3views.py, and the feeders of CMD, HiCo and UmURL.
     """
     if stream == "bone":
         return x - x.index_select(joint, send(torch.tensor(topology.bones), x.device))

@@ -69,7 +69,7 @@ class Matrices:
 class Change:
     """Effect of one operation, or of several as one, on the coordinates of R rows, all draws made.
 
-    An augmentation that is neither linear nor noise nor a shift brings a subclass of its own.
+    An augmentation that is neither linear nor noise nor a shift defines a subclass.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Linear(Change):
     space: Matrices
     """S, [3, 3]."""
     joints: Matrices
-    """W, [J, J]: column j says how joint j is made of the old joints."""
+    """W, [J, J]: column j has the weights of the old joints in joint j."""
     mirrored_R: Tensor
     """bool: W swaps left and right."""
 
@@ -155,7 +155,7 @@ class Shift(Change):
     """X -> X + offset, one offset for all frames and joints of a row."""
 
     offset_R3: Tensor
-    """float32 [R, 3], zero for rows that are not moved."""
+    """float32 [R, 3], zero for unmoved rows."""
 
     def take(self, index: Tensor) -> Shift:
         return Shift(self.offset_R3[index])
@@ -232,7 +232,7 @@ class Paced(Change):
         before_KT = place_KT.long()
         share_KT, there_KT = place_KT - before_KT, frame_T < lasts_K1
         after_KT = (before_KT + 1).clamp(max=frames - 1)
-        weight_KTT = torch.zeros(len(rows_K), frames, frames)  # row t: what frame t is made of
+        weight_KTT = torch.zeros(len(rows_K), frames, frames)  # row t: weights of the old frames in frame t
         weight_KTT.scatter_add_(2, before_KT[:, :, None], (there_KT * (1 - share_KT))[:, :, None])
         weight_KTT.scatter_add_(2, after_KT[:, :, None], (there_KT * share_KT)[:, :, None])
         weight_KTT, rows_K = send(weight_KTT, x_RCTJ.device), send(rows_K, x_RCTJ.device)

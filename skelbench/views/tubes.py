@@ -53,7 +53,7 @@ class Tube(Mask):
     stop: Literal["clip", "printed", "as-released"] = "clip"
     """Rule for the last tubes, when the remaining budget is below ``a_min``. "clip": the area is drawn from the
     remaining budget. "printed": the mask is finished (Algorithm 1 to the letter). "as-released": the area is drawn
-    between the remaining budget and ``a_min`` (KAIST-VICLab/SLiM); tubes that do not fit are refused."""
+    between the remaining budget and ``a_min`` (KAIST-VICLab/SLiM); tubes that do not fit are rejected."""
     spans: Literal["connected", "ordered"] = "connected"
     """"connected" = width uniform in 1..|G|, then a uniformly drawn connected subset of that width; "ordered" = a
     contiguous slice of the part's joint list."""
@@ -145,7 +145,7 @@ class _Rows:
         hidden = hidden_tokens(request, keyed, stratified=tube.stratified)
         a_min = times if tube.a_min is None else tube.a_min
         a_max = 0.5 * tokens if tube.a_max is None else tube.a_max
-        if a_max < a_min and tube.stop == "printed":  # the first proposal would end every mask
+        if a_max < a_min and tube.stop == "printed":  # otherwise the first proposal would end every mask
             raise SkelbenchError(
                 f"with stop=printed no tube can have at least a_min={a_min} and at most a_max={a_max:g} tokens "
                 f"(a_min is {times} here where it is not said); lower method.a_min or raise method.a_max"
@@ -189,9 +189,9 @@ def _grow(groups: list[_Rows], table: Spans, keyed: Keyed) -> Tensor:
 def _propose(
     mask_RPJ: Tensor, rows: _Rows, covered: Tensor, going: Tensor, u_R5: Tensor, table: Spans
 ) -> tuple[Tensor, Tensor]:
-    """One proposal per row, written into ``mask_RPJ`` where accepted; clears ``going`` where the printed rule stops.
+    """One proposal per row, written into ``mask_RPJ`` where accepted; clears ``going`` if the printed rule stops.
 
-    Returns the number of new tokens (0 where refused) and whether the proposal was accepted.
+    Returns the number of new tokens (0 if rejected) and whether the proposal was accepted.
     """
     most = torch.minimum((rows.budget - covered).double(), rows.a_max)
     going &= ~(rows.printed & (most < rows.a_min))

@@ -23,9 +23,9 @@ VIEW_KEY = 24
 class View:
     """All views of one :class:`~skelbench.views.spec.ViewSpec` for a batch of clips, on the device.
 
-    Only bodies that are present are stored (rows); :attr:`x_BMTJC` and :attr:`valid_BM` give the full picture.
-    Rows are ordered by view, then clip, then body, and every view holds the same bodies, so whatever an encoder
-    returns per row can be cut into views by :meth:`chunk`. All counts (R, I, K) are known on the host.
+    Only present bodies are stored (rows); :attr:`x_BMTJC` and :attr:`valid_BM` give the full picture.
+    Rows are ordered by view, then clip, then body, and every view holds the same bodies, so :meth:`chunk` can cut
+    row-wise outputs of an encoder into views. All counts (R, I, K) are known on the host.
 
     >>> x_BMTJC = torch.randn(3, 2, 64, 25, 3)  # three clips with room for two bodies
     >>> view = View.of(x_BMTJC, valid_BM=torch.tensor([[True, True], [True, False], [True, False]]))
@@ -46,7 +46,7 @@ class View:
     count: int = 1
     """Views per clip; the leading dimension of x_BMTJC is count * B."""
     mask_RN: Tensor | None = None
-    """bool [R, N], True = hidden."""
+    """bool [R, N], True = masked."""
     masked_I: Tensor | None = None
     """int64 [I]: flat indices (row * N + token) of the masked tokens, ascending."""
     keep_RK: Tensor | None = None
@@ -74,7 +74,7 @@ class View:
     def valid_BM(self) -> Tensor:
         """bool [count * B, M]: which bodies are present."""
         valid = torch.zeros(self.count * self.clips * self.bodies, dtype=torch.bool, device=self.rows_R.device)
-        valid.index_fill_(0, self.rows_R, True)  # to assign it would bring the value from the host, and wait
+        valid.index_fill_(0, self.rows_R, True)  # an assignment would copy the value from the host, and wait
         return valid.view(self.count * self.clips, self.bodies)
 
     @property
@@ -90,15 +90,15 @@ class View:
     @property
     def keys_B(self) -> Tensor:
         """int64 [B]: the key of each clip (first slot, first view), for draws that its bodies share."""
-        assert self.keys_R is not None  # views of the builder have them
+        assert self.keys_R is not None  # set by the view builder
         first_R = self.keys_R - self.rows_R % self.bodies
         entry_R = torch.div(self.rows_R, self.bodies, rounding_mode="floor")
         keys_B = first_R.new_zeros(self.count * self.clips)
         return keys_B.scatter_(0, entry_R, first_R)[: self.clips]
 
     def per_clip(self, x_RD: Tensor) -> Tensor:
-        """One entry per view of a clip, [count * B, D], from one per row: the mean over its present bodies, with
-        gradient. So two bodies of a clip are never each other's negatives."""
+        """Mean over the present bodies: from rows to one entry per view of a clip, [count * B, D], with gradient. Two
+        bodies of a clip are thus never each other's negatives."""
         clip_R = torch.div(self.rows_R, self.bodies, rounding_mode="floor")
         sum_BD = x_RD.new_zeros(self.count * self.clips, x_RD.shape[1]).index_add(0, clip_R, x_RD)
         return sum_BD / self.valid_BM.sum(1, keepdim=True).clamp(min=1).to(x_RD.dtype)

@@ -30,7 +30,7 @@ def seen_by_probes(session, run, **fields):
     ],
     ids=["shared", "all-slots", "second-body", "aligned", "per-clip"],
 )
-def test_features_are_those_that_probes_see(trained, session, settings):
+def test_features_equal_the_probe_features(trained, session, settings):
     run = trained(**settings)
     expected, part = seen_by_probes(session, run)
     encoder = run.encoder(device="cpu")
@@ -57,7 +57,7 @@ def test_arrays_and_tensors_with_absent_bodies(trained):
     assert not np.allclose(encoder.embed(moved), expected, atol=1e-2)
 
 
-def test_ids_are_of_what_is_given(trained, session):
+def test_ids_refer_to_the_given_clips(trained, session):
     run = trained()
     encoder, part = run.encoder(device="cpu"), skelbench.dataset("small", part="test", data=session.data_root)
     every = encoder.embed(part)
@@ -74,7 +74,7 @@ def test_ids_are_of_what_is_given(trained, session):
             encoder.embed(part, ids=ids)
 
 
-def test_a_batch_is_its_clips_without_what_pads_them(trained, session):
+def test_a_batch_equals_its_clips_without_padding(trained, session):
     encoder = trained().encoder(device="cpu")
     part = skelbench.dataset("small", part="test", data=session.data_root)
     batch = part.collate([part[i] for i in range(len(part))])
@@ -99,12 +99,12 @@ def test_inputs_of_the_exported_model(trained, session):
         ([np.full((9, 25, 3), np.nan)], "clip 0 holds coordinates that are not finite"),
     ],
 )
-def test_clips_that_cannot_be_read(trained, clips, said):
+def test_unreadable_clips_are_errors(trained, clips, said):
     with pytest.raises(SkelbenchError, match=said):
         trained("untrained").encoder(device="cpu").embed(clips)
 
 
-def test_which_encoder(trained, session, tmp_path):
+def test_load_encoder_finds_the_named_encoder(trained, session, tmp_path):
     run = trained()
     by_name = skelbench.load_encoder(run.name, device="cpu", results=session.results.root)
     by_path = skelbench.load_encoder(run.path, "0.6667", device="cpu")
@@ -132,7 +132,7 @@ def seen_as_bones(run, x):
     return run.encoder(device="cpu").embed(x - x[:, :, list(NTU25.bones)])
 
 
-def test_a_step_of_a_pipeline(trained, session):
+def test_embedding_is_a_pipeline_step(trained, session):
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression
@@ -151,7 +151,7 @@ def test_a_step_of_a_pipeline(trained, session):
     assert np.array_equal(step.set_params(run=other).transform(train), other.encoder(device="cpu").embed(train))
 
 
-def test_data_sets(session):
+def test_datasets_are_map_style(session):
     from torch.utils.data import DataLoader
 
     train, test = (skelbench.dataset("small", part=part, data=session.data_root) for part in ("train", "test"))

@@ -29,7 +29,7 @@ def exported(run, tmp_path):
     return run, folder, clips, run.encoder(device="cpu").embed(part)
 
 
-def test_the_folder_stands_by_itself(exported, run, monkeypatch):
+def test_the_export_folder_is_self_contained(exported, run, monkeypatch):
     _, folder, clips, expected = exported
     monkeypatch.delenv("SKELBENCH_DATA")
     encoder = skelbench.load_encoder(folder, device="cpu")
@@ -41,7 +41,7 @@ def test_the_folder_stands_by_itself(exported, run, monkeypatch):
         skelbench.load_encoder(folder, "12")
 
 
-def test_timm_makes_it(exported):
+def test_timm_creates_the_exported_encoder(exported):
     import timm
 
     import skelbench.api.timm  # noqa: F401
@@ -79,7 +79,7 @@ def test_onnx_gives_the_same_features(exported, tmp_path):
         assert np.allclose(features, expected[batch], atol=1e-4)
 
 
-def test_the_card_says_under_which_conditions(trained, tmp_path, session):
+def test_the_model_card_names_the_conditions(trained, tmp_path, session):
     run = trained("slim", preset="quick")
     evaluated = run.evaluate("knn", progress=False)
     skelbench.export(run, tmp_path / "out")
@@ -99,7 +99,7 @@ def test_the_card_says_under_which_conditions(trained, tmp_path, session):
     assert "Do et al." in text and "no license of the weights is given" in text
 
 
-def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, run, tmp_path, capsys, monkeypatch):
+def test_an_existing_folder_and_an_unsaveable_encoder_are_errors(exported, run, tmp_path, capsys, monkeypatch):
     _, folder, _, _ = exported
     where = ["--results", str(run.path.parent), "--data-root", str(run.data)]
 
@@ -123,7 +123,7 @@ def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, r
     assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".*"))
 
 
-def test_a_damaged_or_foreign_export_is_told(exported):
+def test_a_damaged_or_foreign_export_is_an_error(exported):
     _, folder, _, _ = exported
     whole = (folder / "config.json").read_text()
     for change, said in (

@@ -14,7 +14,7 @@ import skelbench
 NAMES = {name for names in skelbench._API.values() for name in names}
 
 
-def test_importing_costs_nothing():
+def test_importing_loads_no_heavy_module():
     code = (
         "import sys, skelbench; dir(skelbench), skelbench.run, skelbench.runs, skelbench.plugins; print(*sys.modules)"
     )
@@ -22,14 +22,14 @@ def test_importing_costs_nothing():
     assert "skelbench.api.runs" in done.stdout.split() and not {"torch", "pandas"} & set(done.stdout.split())
 
 
-def test_completion_sees_what_is_there():
+def test_completion_lists_the_public_names():
     assert NAMES <= set(dir(skelbench))
     assert all(not name.startswith("_") or name.startswith("__") for name in dir(skelbench))
     with pytest.raises(AttributeError, match="has no attribute 'ruun'"):
         skelbench.ruun  # noqa: B018
 
 
-def test_type_checkers_are_told_of_the_same_names():
+def test_type_checkers_see_the_same_names():
     tree = ast.parse(Path(skelbench.__file__).read_text())
     guarded = next(node for node in tree.body if isinstance(node, ast.If))
     told = {(line.module, line.names[0].name, line.names[0].asname) for line in guarded.body}

@@ -27,7 +27,7 @@ def made(tmp_path_factory):
         return skelbench.run("skeletonmae", **asked), asked, places
 
 
-def test_it_is_the_run_that_the_command_makes(made, capsys):
+def test_a_python_run_equals_the_run_of_the_command(made, capsys):
     run, asked, places = made
     weights = run.path / "encoder.safetensors"
     before = os.stat(weights).st_mtime_ns
@@ -42,7 +42,7 @@ def test_it_is_the_run_that_the_command_makes(made, capsys):
     assert len(skelbench.runs(places["results"])) == 3  # with its controls
 
 
-def test_what_a_run_says(made):
+def test_a_run_has_its_recorded_facts(made):
     run, _, places = made
     assert (run.outcome, run.title, run.spec.method) == ("done", "skeletonmae", "skeletonmae") and run.id in run.name
     assert run.metrics["step"].tolist() == [1, 2, 3] and run.metrics["loss"].notna().all()
@@ -59,7 +59,7 @@ def test_what_a_run_says(made):
     assert repr(run).startswith("Run(skeletonmae-small-half")
 
 
-def test_another_evaluation(made):
+def test_a_run_can_be_evaluated_again(made):
     run, _, places = made
     found = run.evaluate("knn", progress=False)
     assert found.accuracy == run.accuracy("knn") == found.predictions["correct"].mean()
@@ -99,7 +99,7 @@ def test_tables_and_figures(made):
         ({"seed": -1}, "seed=-1"),
     ],
 )
-def test_mistakes_are_sentences_and_write_nothing(wrong, said, data_root, tmp_path):
+def test_mistakes_are_errors_and_write_nothing(wrong, said, data_root, tmp_path):
     with pytest.raises(SkelbenchError, match=said):
         skelbench.run("skeletonmae", **{**SHAPE, "settings": TINY, **wrong})
     assert not (tmp_path / "results").exists()
@@ -112,7 +112,7 @@ def test_mistakes_are_sentences_and_write_nothing(wrong, said, data_root, tmp_pa
         (lambda: skelbench.compare(method=7), "method=7"),
     ],
 )
-def test_mistakes_of_other_calls_are_sentences(call, said, made, monkeypatch):
+def test_mistakes_of_other_calls_are_errors(call, said, made, monkeypatch):
     monkeypatch.setenv("SKELBENCH_RESULTS", str(made[2]["results"]))
     with pytest.raises(SkelbenchError, match=said):
         call()

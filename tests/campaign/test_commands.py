@@ -167,7 +167,7 @@ def test_a_full_disk_is_one_error_and_the_run_resumes(place, unbroken):
 
 
 @pytest.mark.parametrize(("break_", "number"), [(kill_at, 2), (full_from, 5)])
-def test_a_broken_import_leaves_no_data_set_or_a_whole_one(place, break_, number):
+def test_an_interrupted_import_leaves_no_dataset_or_a_complete_one(place, break_, number):
     words = ["data", "import", str(place.folder / "clips.npz"), "--name", "theirs"]
     code, text = place.run(words, lambda folder: break_(folder, number))
     assert code != 0 and "Traceback" not in text, text

@@ -1,4 +1,4 @@
-"""A made-up checkpoint is compared with a made-up published figure."""
+"""A made-up checkpoint is compared with a made-up published result."""
 
 import argparse
 import json
@@ -83,14 +83,14 @@ def read(folder, capsys, *words):
     return code, one
 
 
-def test_expected_is_the_binomial_interval_wider_by_the_stated_spread():
+def test_the_expected_interval_is_binomial_plus_the_stated_spread():
     assert expected(0.8, None, 500) == wilson(400, 500)
     low, high = wilson(400, 500)
     assert expected(0.8, 0.02, 500) == pytest.approx((low - 0.0392, high + 0.0392))
     assert expected(0.99, 0.05, 20)[1] == 1.0 and expected(0.01, 0.05, 20)[0] == 0.0
 
 
-def test_pass_and_fail_follow_the_published_figure(made, capsys):
+def test_a_checkpoint_passes_or_fails_by_the_published_result(made, capsys):
     _, one = read(made(50.0), capsys)
     ours = one["ours"]
     for published, code in ((100 * ours, 0), (0.0 if ours > 0.6 else 100.0, 1)):
@@ -103,7 +103,7 @@ def test_pass_and_fail_follow_the_published_figure(made, capsys):
     assert "fail" in shown and "Made paper, Table 1" in shown
 
 
-def test_the_probe_is_the_authors_with_the_settings_of_the_split(made, capsys, tmp_path):
+def test_calibration_uses_the_authors_probe_and_split_settings(made, capsys, tmp_path):
     """Narrower places win; the best epoch on test is compared where that is what the authors print."""
     for best, figure in ((True, "accuracy_best_on_test"), (False, "accuracy")):
         _, one = read(made(50.0, best=best), capsys)
@@ -114,7 +114,7 @@ def test_the_probe_is_the_authors_with_the_settings_of_the_split(made, capsys, t
         assert one["ours"] == record["metrics"][figure] and one["evaluation"] == record["id"]
 
 
-def test_what_cannot_be_compared_is_one_error(made, fails, data_root):
+def test_incomparable_runs_are_one_error(made, fails, data_root):
     folder = made(50.0, split="elsewhere")
     plugin = ["--plugin", str(folder / "made.py")]
     write_small_store(data_root, "other", seed=5)
@@ -124,7 +124,7 @@ def test_what_cannot_be_compared_is_one_error(made, fails, data_root):
     fails(["calibrate", "other", "--run", "made", *plugin], "imported for small / half")
 
 
-def test_every_method_whose_checkpoints_are_read_says_how_it_was_measured():
+def test_every_method_with_imports_names_its_authors_probe():
     """By a protocol that is there, with settings that it has."""
     from skelbench.core.spec import validated
     from skelbench.pipeline.evaluate import protocol_class

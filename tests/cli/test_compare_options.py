@@ -33,7 +33,7 @@ def shown(capsys, *words):
     return capsys.readouterr().out
 
 
-def test_best_on_test_is_nowhere_unless_it_is_asked_for(results, capsys):
+def test_best_on_test_is_shown_only_on_request(results, capsys):
     plain, asked = shown(capsys, "compare"), shown(capsys, "compare", "--best-on-test")
     assert "98.7" not in plain and "est on test" not in plain and "98.7" in asked
     (name,) = [path.name for path in results.root.glob("slim-*")]
@@ -49,13 +49,13 @@ def test_significance(results, capsys):
 
 
 @pytest.mark.parametrize(("option", "table"), [("--significance", "flops"), ("--best-on-test", "token-budget")])
-def test_an_option_without_a_column_in_the_table_is_refused(results, capsys, option, table):
+def test_an_option_without_a_column_is_rejected(results, capsys, option, table):
     results.run("slim", np.arange(200) < 150, tokens=30, knn=None)
     assert main(["compare", "--table", table, option]) == 2
-    assert f"table {table} has nothing to show for {option}" in capsys.readouterr().err
+    assert f"table {table} does not support {option}" in capsys.readouterr().err
 
 
-def test_from_python(results):
+def test_compare_works_from_python(results):
     import skelbench
 
     assert "letters" in skelbench.compare(significance=True, results=results.root).frame()
@@ -64,7 +64,7 @@ def test_from_python(results):
     assert of_one.table.notes[0] == "Only method mamp; p is adjusted over the rows that are shown."
 
 
-def test_a_program_reads_an_empty_table_where_there_are_no_runs(tmp_path, capsys):
+def test_without_runs_a_program_gets_an_empty_table(tmp_path, capsys):
     (tmp_path / "none").mkdir()
     place = ["--results", str(tmp_path / "none")]
     assert main(["compare", "--format", "csv", *place]) == 0
@@ -74,7 +74,7 @@ def test_a_program_reads_an_empty_table_where_there_are_no_runs(tmp_path, capsys
     assert json.loads((tmp_path / "x.json").read_text())["rows"] == []
 
 
-def test_names_that_nobody_has(results, fails):
+def test_unknown_names_are_errors(results, fails):
     fails(["compare", "--method", "slm"], "unknown method 'slm'; did you mean 'slim'?")
     fails(["compare", "--table", "flops", "-o", "."], "-o . is a folder")
     fails(["compare", "--table", "flops", "-o", "nowhere/x.md"], "there is no folder nowhere")
@@ -82,7 +82,7 @@ def test_names_that_nobody_has(results, fails):
     fails(["plot", "curves", "--preset", "smal"], "unknown preset 'smal'; did you mean 'small'?")
 
 
-def test_reference_runs_are_a_group_of_their_own(results, tmp_path, capsys, monkeypatch, fails):
+def test_reference_runs_have_their_own_group(results, tmp_path, capsys, monkeypatch, fails):
     shipped, packs = Fabricated(tmp_path / "shipped"), tmp_path / "packs" / "one"
     shipped.run("gfp", 0.5)
     shipped.run("gfp", 0.5, preset="quick", seed=1)

@@ -40,7 +40,7 @@ def others_are_shown(capsys, command, path, *reasons):
     assert main(command) == 0
     printed = capsys.readouterr()
     notes = printed.err.splitlines()
-    assert len(notes) == 1 and notes[0].startswith("note: left out: ") and str(path) in notes[0], printed.err
+    assert len(notes) == 1 and notes[0].startswith("note: skipped: ") and str(path) in notes[0], printed.err
     assert all(reason in notes[0] for reason in reasons), notes
     assert "dino" in printed.out
     return printed.out
@@ -50,7 +50,7 @@ def others_are_shown(capsys, command, path, *reasons):
     ("command", "text"),
     [(["runs", "list"], "{ half"), (["compare"], "[]"), (["runs", "list"], set_("spec", "seed", to="x"))],
 )
-def test_a_damaged_run_stops_no_other(results, capsys, text, command):
+def test_a_damaged_run_does_not_stop_commands_on_others(results, capsys, text, command):
     path = path_of(results, "slim", "run.json")
     path.write_text(text(path.read_text()) if callable(text) else text)
     out = others_are_shown(capsys, command, path.parent, "remove that directory and run again")
@@ -61,7 +61,7 @@ def test_a_damaged_run_stops_no_other(results, capsys, text, command):
 @pytest.mark.parametrize(
     ("command", "text"), [(["runs", "list"], ""), (["compare"], set_("metrics", "accuracy", to=float("nan")))]
 )
-def test_a_damaged_record_stops_no_other(results, capsys, text, command):
+def test_a_damaged_record_does_not_stop_commands_on_others(results, capsys, text, command):
     path = sorted(results.glob("slim-*/eval-*.json"))[0]
     path.write_text(text(path.read_text()) if callable(text) else text)
     others_are_shown(capsys, command, path, "remove it and evaluate again")

@@ -56,7 +56,7 @@ def test_import_then_list_then_info(made, tmp_path, capsys):
     ({}, ["--name", "synthetic"], "built-in dataset"),
     ({}, ["--name", "hive", "--label-fields", "label,correct"], "no array 'correct'"),
 ])  # fmt: skip
-def test_what_cannot_be_imported_is_one_sentence_and_leaves_nothing(made, tmp_path, capsys, changed, options, said):
+def test_a_failed_import_is_one_error_and_leaves_nothing(made, tmp_path, capsys, changed, options, said):
     assert main(["data", "import", made(**changed), *options]) == 2
     printed = capsys.readouterr().err
     assert printed.startswith("error: ") and said in printed and printed.count("\n") == 1

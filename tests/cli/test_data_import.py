@@ -35,7 +35,7 @@ def test_import_export_import(pickled, tmp_path, capsys):
     assert sorted(stores[0].labels) == sorted(stores[1].labels) and stores[1].bodies.max() == 1
 
 
-def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):
+def test_skipped_clips_are_listed_with_exit_code_3(pickled, capsys):
     def change(entries):
         entries[2] = None
         entries[4]["keypoint"][0, 3, 7] = np.nan
@@ -43,16 +43,16 @@ def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):
     assert main(["data", "import", pickled(change), "--name", "mine"]) == 3
     printed = capsys.readouterr()
     assert (
-        "left out: S001C003P001R001A001: a coordinate is not a finite number (joint 7 of body 0 in frame 3)"
+        "skipped: S001C003P001R001A001: a coordinate is not a finite number (joint 7 of body 0 in frame 3)"
         in printed.err
     )
-    assert "1 left out that should not have been" in printed.err
+    assert "1 skipped unexpectedly" in printed.err
     facts = [line.split() for line in printed.out.splitlines()]
     assert ["empty", "clips", "skipped", "1"] in facts and ["clips", "10"] in facts
     assert main(["data", "info", "mine"]) == 0
 
 
-def test_short_clips_and_copies_on_both_sides_are_told_at_the_end(pickled, capsys):
+def test_short_and_duplicate_clips_are_reported_at_the_end(pickled, capsys):
     def change(entries):
         train, test = [one for one in entries if "P001" in one["frame_dir"]], entries[-1]
         test["keypoint"] = train[0]["keypoint"][:, :5]

@@ -36,7 +36,7 @@ def test_prepare_then_info(ntu, tmp_path, capsys):
     assert "ctrgcn-denoise/1" in capsys.readouterr().out
 
 
-def test_an_existing_data_set_is_replaced_only_when_asked(ntu, capsys):
+def test_an_existing_dataset_is_replaced_only_with_force(ntu, capsys):
     command = ["data", "prepare", "ntu60", "--raw", str(ntu), "--name", "mine", "--workers", "1"]
     assert main(command) == 0
     capsys.readouterr()
@@ -45,7 +45,7 @@ def test_an_existing_data_set_is_replaced_only_when_asked(ntu, capsys):
     assert main([*command, "--force"]) == 0
 
 
-def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys):
+def test_skipped_files_are_listed_with_exit_code_3(ntu, tmp_path, capsys):
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "S001C001P040R002A001.skeleton").write_bytes(b"\0" * 500)
     (tmp_path / "more" / "[red]S1.skeleton").write_bytes(b"")
@@ -54,9 +54,9 @@ def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys
     printed = capsys.readouterr()
     assert "ntu60: 24 clips" in printed.out
     for line in (
-        "left out: [red]S1.skeleton: its name is not like S001C002P003R002A013, or names no such sample",
-        "left out: S001C001P040R002A001.skeleton: frame 0: ",
-        "2 left out that should not have been",
+        "skipped: [red]S1.skeleton: its name is not like S001C002P003R002A013, or names no such sample",
+        "skipped: S001C001P040R002A001.skeleton: frame 0: ",
+        "2 skipped unexpectedly",
     ):
         assert line in printed.err
 
@@ -66,18 +66,18 @@ def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys
     (["ntu60"], "Missing option '--raw'"),
     (["ntu60", "--raw", ".", "--name", "synthetic"], "built-in dataset"),
 ])  # fmt: skip
-def test_mistakes_are_one_sentence(arguments, message, capsys, tmp_path, monkeypatch):
+def test_mistakes_are_one_error(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["data", "prepare", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_pku(pku, capsys):
+def test_prepare_pku(pku, capsys):
     assert main(["data", "prepare", "pku2", "--raw", str(pku)]) == 0
     assert "pku2: 36 clips" in capsys.readouterr().out
 
 
-def test_an_interruption_leaves_no_half_and_the_next_run_starts_clean(ntu, tmp_path):
+def test_an_interruption_leaves_no_partial_dataset(ntu, tmp_path):
     links = tmp_path / "links"
     links.mkdir()
     for i, name in enumerate(sample_names(2000, 17, 60, 40)):  # enough for seconds of work

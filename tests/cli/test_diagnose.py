@@ -97,7 +97,7 @@ def test_every_diagnosis_of_a_run(runs, capsys, monkeypatch):
     assert [row | {"class": ""} for row in away] == [row | {"class": ""} for row in found]
 
 
-def test_what_was_found_is_read_back(runs, capsys, monkeypatch, fails):
+def test_stored_diagnoses_are_read_back(runs, capsys, monkeypatch, fails):
     arguments = ["invariance", "skeletonmae-small-half-4t", "--clips", "5"]
     first = rows(capsys, *arguments)
     with monkeypatch.context() as patch:
@@ -109,7 +109,7 @@ def test_what_was_found_is_read_back(runs, capsys, monkeypatch, fails):
     assert rows(capsys, *arguments, "--force") == first
 
 
-def test_bad_input_is_one_sentence(runs, fails):
+def test_bad_input_is_one_error(runs, fails):
     run = "skeletonmae-small-half-4t"
     fails(["diagnose", "interpolation", "--dataset", "smal"], "did you mean 'small'?")
     fails(["diagnose", "interpolation", run, "--dataset", "small"], "a run brings its own")

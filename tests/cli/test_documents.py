@@ -69,7 +69,7 @@ def run(folder):
     return make
 
 
-def test_links_between_documents_lead_somewhere():
+def test_links_between_documents_work():
     root, wrong = DOCS.parent, []
     pages = [path for path in DOCS.rglob("*.md") if path.parent.name != "generated"]
     for path in [*root.glob("*.md"), *pages]:
@@ -83,7 +83,7 @@ def test_links_between_documents_lead_somewhere():
     assert wrong == []
 
 
-def test_every_file_of_the_documents_announces_something_and_is_used_here(folder):
+def test_every_plugin_in_the_documents_is_used_in_a_test(folder):
     host = Host([folder / name for name in FILES])
     assert [plugin.problem for plugin in host.plugins if plugin.state != "ok"] == []
     others = "cli/test_variants.py", "pipeline/studies/test_engine.py"
@@ -92,7 +92,7 @@ def test_every_file_of_the_documents_announces_something_and_is_used_here(folder
 
 
 @pytest.mark.parametrize("code, printed", PRINTING, ids=range(len(PRINTING)))
-def test_what_a_page_says_is_printed_is_printed(code, printed, capsys):
+def test_outputs_in_the_documents_are_real(code, printed, capsys):
     exec(code, {})
     assert capsys.readouterr().out == printed
 
@@ -114,7 +114,7 @@ WIDTH, DEPTH, FRAMES, PATCH = 16, 1, 16, 8
 
 
 @pytest.mark.parametrize("name", TINY_NOTEBOOKS)
-def test_notebooks_run_and_are_kept_with_their_outputs(name, folder, monkeypatch):
+def test_notebooks_run_and_have_outputs(name, folder, monkeypatch):
     """Every cell in a shell of this process, where torch is loaded; a line with ``!`` is the command itself."""
     monkeypatch.chdir(folder)
     shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
@@ -133,7 +133,7 @@ def test_notebooks_run_and_are_kept_with_their_outputs(name, folder, monkeypatch
         assert ("execute_result" in kept) == (done.result is not None) and "error" not in kept
 
 
-def test_the_method_runs_on_an_encoder_without_settings_and_is_observed(run, folder):
+def test_the_documented_method_runs_on_an_encoder_without_settings(run, folder):
     plugins = ["simclr.py", "gru.py", "best_loss.py"]
     info, lines = run("simclr", "--encoder", "gru", "--observe", "best-loss", plugins=plugins)
     assert info["spec"]["encoder"] == "gru" and info["spec"]["encoder_config"] == {}
@@ -146,7 +146,7 @@ def test_the_method_runs_on_an_encoder_without_settings_and_is_observed(run, fol
     assert "step" in json.loads((seen.parent / "cost.json").read_text())  # counted on a copy of the method
 
 
-def test_an_encoder_with_all_its_parts(run, folder):
+def test_the_documented_encoder_with_all_parts_runs(run, folder):
     host, grid = Host([folder / "deepsets.py"]), Grid(32, 8, 25)
     about = host.get("encoders", "deepsets")
     encoder = host.load(about)(host.config(about)(dim=8, depth=2), NTU25, grid)
@@ -158,7 +158,7 @@ def test_an_encoder_with_all_its_parts(run, folder):
     assert info["spec"]["encoder_config"] == {"dim": 8, "depth": 1}
 
 
-def test_two_optimizers_take_turns(run, folder):
+def test_the_documented_method_alternates_two_optimizers(run, folder):
     code = FILES["simclr.py"].replace('target=":SimCLR"', 'target=":AdversarialSimCLR"')
     assert code != FILES["simclr.py"]
     (folder / "turns.py").write_text(code + "\n\n" + block("class AdversarialSimCLR"))
@@ -167,7 +167,7 @@ def test_two_optimizers_take_turns(run, folder):
     assert main(["plugins", "check", str(folder / "turns.py"), "--only", "processes", "--only", "pieces"]) == 0
 
 
-def test_parts_of_ones_own_are_found_by_their_names(run, folder):
+def test_the_documented_parts_are_found_by_name(run, folder):
     code = FILES["simclr.py"].replace("Free(lo=0.5, hi=1.0)", "config.crop")
     code = code.replace("(Rotate(), Mirror(), BoneScale())", '(Rotate(), {"kind": "stretch", "amount": 0.1})')
     code = code.replace("count=2)", 'count=2, mask={"kind": "whole-joints", "lo": 0.5, "hi": 0.6})')
@@ -192,7 +192,7 @@ def test_parts_of_ones_own_are_found_by_their_names(run, folder):
     ]
 
 
-def test_clips_of_a_skeleton_of_ones_own_are_stored_and_drawn(folder, capsys):
+def test_clips_of_the_documented_skeleton_are_stored_and_drawn(folder, capsys):
     """Thirteen joints in meters, Y up, that sway."""
     half_JC = ((0.2, 1.4, 0), (0.6, 1.1, 0)), ((0.1, 0.9, 0), (0.1, 0.5, 0.1), (0.2, 0.0, 0))
     sides = [(x * side, y, z) for limb in half_JC for side in (1, -1) for x, y, z in limb]
@@ -209,7 +209,7 @@ def test_clips_of_a_skeleton_of_ones_own_are_stored_and_drawn(folder, capsys):
     assert "stick13" in capsys.readouterr().out
 
 
-def test_a_data_set_of_ones_own(folder, capsys):
+def test_the_documented_dataset_works(folder, capsys):
     plugin = ["--plugin", str(folder / "waves.py")]
     assert main(["data", "verify", "waves", *plugin]) == 0
     store = ClipStore.open(folder / "data" / "waves-v1")
@@ -219,7 +219,7 @@ def test_a_data_set_of_ones_own(folder, capsys):
     assert store.fingerprint in capsys.readouterr().out
 
 
-def test_recordings_of_ones_own_keep_what_is_known_of_them(folder, monkeypatch):
+def test_the_documented_recordings_keep_their_fields(folder, monkeypatch):
     monkeypatch.chdir(folder)
     exec(block("from skelbench.data.synthetic.dataset import perform"), {})
     assert main(["data", "import", "recordings.npz", "--name", "mine"]) == 0
@@ -230,7 +230,7 @@ def test_recordings_of_ones_own_keep_what_is_known_of_them(folder, monkeypatch):
     assert list(store.meta.splits) == ["odd-even", "even-odd"]
 
 
-def test_a_table_a_figure_and_a_study_of_ones_own(folder, capsys):
+def test_the_documented_table_figure_and_study_work(folder, capsys):
     plugin, picture = ["--plugin", str(folder / "speed.py")], folder / "speed.svg"
     for title, right in (("mamp", 0.6), ("skeletonmae", 0.7)):
         Fabricated(folder / "results").run(title, right)
@@ -246,7 +246,7 @@ def test_a_table_a_figure_and_a_study_of_ones_own(folder, capsys):
     assert len(complete(study, host, folder / "data", "cpu")) == 2 * 2 * 2
 
 
-def test_rows_and_published_figures_of_ones_own(folder):
+def test_the_documented_rows_and_published_results_work(folder):
     (folder / "simclr.csv").write_text(block("method,variant,dataset"))
     host = Host([folder / "simclr_rows.py"])
     rows = host.load(host.get("rows", "simclr-token-budget"))
@@ -257,7 +257,7 @@ def test_rows_and_published_figures_of_ones_own(folder):
     assert "SimCLR: NTU-60, our own run." in published.notes(host, "token-budget")
 
 
-def test_a_protocol_of_ones_own(folder, capsys):
+def test_the_documented_protocol_works(folder, capsys):
     small = sets(**TINY, **{f"method.{key}": value for key, value in TINY_METHOD["mamp"].items()})
     assert main(["run", "mamp", *SHAPE, *small, "--probe", "none"]) == 0
     evaluate = ["eval", "mamp", "--plugin", str(folder / "nearest_mean.py"), "--protocol", "nearest-mean"]
@@ -269,7 +269,7 @@ def test_a_protocol_of_ones_own(folder, capsys):
     assert any({"accuracy_joint", "accuracy_bone"} <= record["metrics"].keys() for record in records)
 
 
-def test_a_protocol_of_ones_own_that_trains_the_encoder(folder, capsys):
+def test_the_documented_protocol_trains_the_encoder(folder, capsys):
     file = str(folder / "bias_tuning.py")
     assert main(["plugins", "check", file, "--only", "form"]) == 0, capsys.readouterr().out
     assert main(["run", "untrained", *SHAPE[:6], *sets(**TINY), "--probe", "none"]) == 0
@@ -278,7 +278,7 @@ def test_a_protocol_of_ones_own_that_trains_the_encoder(folder, capsys):
     assert "bias-tuning" in capsys.readouterr().out
 
 
-def test_a_study_of_ones_own(folder, host):
+def test_the_documented_study_file_works(folder, host):
     toml = block('name = "rates"').replace('"ntu60"', '"small"').replace('"xsub"', '"half"').replace("[0, 1]", "[0]")
     (folder / "rates.toml").write_text(toml)
     (folder / "my_method.py").write_text(block("# simclr.py"))

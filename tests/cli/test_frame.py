@@ -102,7 +102,7 @@ def test_usage_errors_are_one_line_with_the_nearest_name(arguments, said, capsys
     assert printed.startswith("error: ") and printed.count("\n") == 1 and said in printed
 
 
-def test_a_command_that_a_scheduler_stops_says_so_by_its_exit_code(monkeypatch, capsys):
+def test_a_command_stopped_by_a_scheduler_has_its_exit_code(monkeypatch, capsys):
     monkeypatch.setattr(plugins_command, "get_host", lambda: os.kill(os.getpid(), signal.SIGUSR2))
     assert main(["plugins", "list"]) == 75
     assert capsys.readouterr().err == "interrupted\n"
@@ -178,5 +178,5 @@ def test_a_broken_plugin_file_is_one_error(plugin, fails):
         ("run untrained --dataset small --dry-run --set train.foo=1", "settings of train: accumulate"),
     ],
 )
-def test_a_wrong_place_name_or_setting_is_one_error(shipped_plugins, small, fails, words, said):
+def test_a_wrong_path_name_or_setting_is_one_error(shipped_plugins, small, fails, words, said):
     fails(words.split(), said)

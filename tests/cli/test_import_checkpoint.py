@@ -102,7 +102,7 @@ def test_bare_state_dicts_and_data_parallel_names(small, capsys):
 
 
 @pytest.mark.parametrize(("method", "name"), [("mamp", "input_mean"), ("skeletonmae", "self_shift")])
-def test_a_downstream_file_of_macdiff_is_not_taken_for_a_masked_autoencoder(small, method, name, fails):
+def test_a_downstream_file_of_macdiff_is_no_masked_autoencoder(small, method, name, fails):
     """Its encoder has the same tensors; its input's standardization would be lost."""
     args = argparse.Namespace(model="model.transformer.Transformer", model_args={"num_heads": 2, name: [0, 0, 0]})
     path = checkpoint(small / "file.pth", tiny(0), args)
@@ -110,7 +110,7 @@ def test_a_downstream_file_of_macdiff_is_not_taken_for_a_masked_autoencoder(smal
     assert not list((small / "results").glob("*"))
 
 
-def test_a_downstream_checkpoint_gives_the_encoder_alone_and_says_so(small, capsys):
+def test_a_downstream_checkpoint_gives_only_the_encoder(small, capsys):
     state = tiny(0) | {"head.fc.0.num_batches_tracked": torch.tensor(7), "head.fc.1.weight": torch.ones(60, 16)}
     path = checkpoint(small / "linprobe.pth", state, options("model"))
     assert main(command("mamp", path)) == 0
@@ -150,7 +150,7 @@ def cut(path):
         (recorded(tiny(joints=17)), "joint_embed is 17 x 16 in the file and 25 x 16 in the model (2 of 39"),
     ],
 )
-def test_a_bad_file_is_one_sentence_and_writes_nothing(small, write, said, fails):
+def test_a_bad_file_is_one_error_and_writes_nothing(small, write, said, fails):
     path = small / "file.pth"
     write(path)
     fails(command("mamp", path), said)

@@ -185,7 +185,7 @@ def test_a_method_without_a_mistake_trains(mine, trained):
     assert trained(mine()).outcome == "done"
 
 
-def test_a_run_says_why_it_failed(mine, small, shipped_plugins, capsys):
+def test_a_failed_run_records_the_reason(mine, small, shipped_plugins, capsys):
     """The message is kept in run.json; with --debug the traceback is printed once."""
     file = mine('views["pair"]', 'views["pairs"]')
     shape = ["--clip-length", "32", "--patch", "8", "--epochs", "0.5", "--batch-size", "4", "--probe", "none"]
@@ -239,11 +239,11 @@ def others(tmp_path, monkeypatch):
         ("data info opened", "others.py:opened"),
     ],
 )
-def test_a_mistake_in_what_else_a_plugin_brings(others, words, said, fails):
+def test_a_mistake_in_other_parts_of_a_plugin_is_one_error(others, words, said, fails):
     fails(words.split(), said)
 
 
-def test_a_protocol_that_returns_something_else():
+def test_a_wrong_result_of_a_protocol_is_one_error():
     features = Features(*[np.eye(2), np.arange(2)] * 2, np.arange(2), np.arange(2, 4), 2)
     metrics, predictions = headline(features, np.eye(2))
 

@@ -12,7 +12,7 @@ from skelbench.plugin.host import get_host
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
 
-def test_open_datasets_are_listed_with_license_and_what_was_tried(capsys):
+def test_open_datasets_are_listed_with_license_and_test_status(capsys):
     assert main(["data", "fetch"]) == 0
     printed = capsys.readouterr().out
     for about in get_host().all("sources"):

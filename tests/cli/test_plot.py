@@ -37,12 +37,12 @@ def test_the_default_is_a_png_in_the_current_directory(here, results, capsys):
         (["-o", "f.PDF"], "f.PDF", b"%PDF"),
     ],
 )
-def test_the_kind_is_said_by_the_name(here, results, arguments, name, start):
+def test_the_file_name_decides_the_kind(here, results, arguments, name, start):
     assert main(["plot", "token-budget", *arguments]) == 0
     assert (here / name).read_bytes().startswith(start) and os.listdir(here) == [name]
 
 
-def test_every_figure_says_what_to_do_in_an_empty_store_and_writes_nothing(here, capsys):
+def test_every_figure_of_an_empty_store_is_an_error_with_advice(here, capsys):
     for figure in Host().names("figures"):
         assert main(["plot", figure]) == 2
         printed = capsys.readouterr()
@@ -57,7 +57,7 @@ def test_without_a_name_the_figures_are_listed(here, capsys):
     assert all(name in printed for name in Host().names("figures")) and os.listdir(here) == []
 
 
-def test_runs_that_are_left_out_are_counted(here, tmp_path, capsys):
+def test_skipped_runs_are_counted(here, tmp_path, capsys):
     Fabricated(tmp_path / "results").run("slim", modified={"train.lr": 1})
     assert main(["plot", "token-budget"]) == 2
     printed = capsys.readouterr()
@@ -77,7 +77,7 @@ def test_runs_that_are_left_out_are_counted(here, tmp_path, capsys):
         (["token-budget", "--dpi", "1"], "--dpi"),
     ],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_written(here, results, arguments, said, capsys):
+def test_bad_input_is_one_error_and_nothing_is_written(here, results, arguments, said, capsys):
     assert main(["plot", *arguments]) == 2
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err.startswith("error: ") and printed.err.count("\n") == 1
@@ -85,7 +85,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(here, results, argumen
     assert os.listdir(here) == []
 
 
-def test_a_table_is_written_as_its_file_is_called(here, results, capsys):
+def test_the_file_name_decides_the_format_of_a_table(here, results, capsys):
     starts = {"t.csv": "group,", "t.json": "{", "t.tex": "% Needs in the preamble", "t.md": "**", "t.txt": "**"}
     for name, start in starts.items():
         assert main(["compare", "-o", name]) == 0

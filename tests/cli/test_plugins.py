@@ -40,14 +40,14 @@ def test_a_list_without_kind_counts_each_kind(shown):
     assert ["masks", "2", "random-tokens,", "tube"] in lines and len(lines) < 30
 
 
-def test_a_list_may_be_of_one_kind(shown, fails):
+def test_a_list_of_one_kind(shown, fails):
     for kind in ("mask", "masks"):
         lines = [line.split() for line in shown("plugins", "list", kind).splitlines() if line.strip()]
         assert lines[0][:2] == ["name", "summary"] and [line[0] for line in lines[2:]] == ["random-tokens", "tube"]
     fails(["plugins", "list", "metod"], "unknown kind 'metod'; did you mean 'method'?")
 
 
-def test_settings_have_units_where_they_have_any(shown):
+def test_settings_with_units_show_them(shown):
     assert re.search(r"std +float, >= 0 +0\.01 +m\b", shown("plugins", "info", "noise"))
     assert re.search(r"(?m)^abilities +cells, drop-lines, short-views *$", shown("plugins", "info", "stgcn"))
     assert " unit " not in shown("plugins", "info", "adamw")

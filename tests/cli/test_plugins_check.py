@@ -32,7 +32,7 @@ def test_results_as_json_and_the_exit_code(capsys):
     assert {result["name"] for result in results} == {"settings"}
 
 
-def test_what_a_plugin_prints_is_no_part_of_the_json(capsys, tmp_path):
+def test_prints_of_a_plugin_are_not_in_the_json(capsys, tmp_path):
     loud = tmp_path / "loud.py"
     loud.write_text(PARTS + 'print("hello")\n')
     assert main(["plugins", "check", str(loud), "--only", "keyed", "--json"]) == 0
@@ -40,7 +40,7 @@ def test_what_a_plugin_prints_is_no_part_of_the_json(capsys, tmp_path):
     assert json.loads(printed.out) and "hello" in printed.err
 
 
-def test_what_is_found_is_said_in_lines(capsys):
+def test_results_of_checks_are_printed_as_lines(capsys):
     assert main(["plugins", "check", "settings", "--plugin", BROKEN, "--only", "settings"]) == 2
     said = capsys.readouterr().out
     assert "method settings\n" in said and "1 to fix" in said
@@ -49,7 +49,7 @@ def test_what_is_found_is_said_in_lines(capsys):
     assert "nothing to fix" in capsys.readouterr().out
 
 
-def test_what_is_not_there(capsys):
+def test_checks_of_unknown_names_are_errors(capsys):
     assert main(["plugins", "check", "none.py"]) == 2
     assert "error: plugin none.py: there is no such file" in capsys.readouterr().err
     assert main(["plugins", "check", BROKEN, "--only", "gradient"]) == 2

@@ -16,7 +16,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_page_is_written_and_said(here, capsys):
+def test_the_page_is_written_and_its_path_printed(here, capsys):
     assert main(["report", "--table", "linear"]) == 0
     assert capsys.readouterr().out.startswith("wrote report.html: ")
     text = (here / "report.html").read_text()
@@ -39,7 +39,7 @@ def test_python_writes_the_same_page(here):
         (["--results", "nowhere"], "there is no such folder"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(here, fails, arguments, said):
+def test_impossible_requests_are_one_error(here, fails, arguments, said):
     (here / "folder.html").mkdir()
     fails(["report", *arguments], said)
     assert not (here / "report.html").exists()

@@ -21,7 +21,7 @@ def command(method="slim", *more, **changes):
     return ["run", method, *shape, *sets, *more]
 
 
-def test_run_probe_compare_from_nothing(small, capsys, fails):
+def test_run_probe_and_compare_in_an_empty_folder(small, capsys, fails):
     assert main(command("slim")) == 0
     shown = capsys.readouterr().out
     for said in ("untrained", "raw", "paired p", "linear", "knn", "GMACs per body", "Next:", "skelbench compare"):
@@ -56,7 +56,7 @@ def test_run_probe_compare_from_nothing(small, capsys, fails):
     fails(["eval", "slim", "--protocol", "liner"], "did you mean 'linear'?")
 
 
-def test_a_dry_run_says_everything_and_writes_nothing(small, capsys):
+def test_a_dry_run_prints_the_plan_and_writes_nothing(small, capsys):
     assert main(command("skeletonmae", "--dry-run", "--set", "optimizer=sgd")) == 0
     shown = capsys.readouterr().out
     for said in ("pretrain id", "eval id, linear", "parameters", "GFLOPs per clip", "time"):
@@ -121,7 +121,7 @@ def test_a_dry_run_names_the_nearest_run_and_a_saved_file_gives_the_same_run(sma
         (["run", "slim", "--init-from", "nothing"], "no runs in"),
     ],
 )
-def test_bad_input_is_one_sentence_and_writes_nothing(small, arguments, said, fails):
+def test_bad_input_is_one_error_and_writes_nothing(small, arguments, said, fails):
     fails(arguments, said, shown=True)
     assert not list((small / "results").glob("*"))
 
@@ -143,7 +143,7 @@ def test_results_that_cannot_be_written_stop_the_run_before_training(small, fail
     fails(command("mamp", "--results", str(newer)), "newer than this skelbench reads", shown=True)
 
 
-def test_changed_data_is_noticed(small, fails):
+def test_changed_data_is_an_error(small, fails):
     assert main(command("skeletonmae", "--probe", "none")) == 0
     shutil.rmtree(small / "data" / "small")
     write_small_store(small / "data", seed=1)
@@ -189,7 +189,7 @@ def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "results").exists()
 
 
-def test_what_counts_as_the_exact_preset(small, capsys, host):
+def test_changed_settings_are_not_the_exact_preset(small, capsys, host):
     """The resolved settings decide, not what was typed."""
     from skelbench.pipeline.controls import control
     from skelbench.pipeline.request import Request, parse_value

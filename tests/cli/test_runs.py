@@ -86,7 +86,7 @@ def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):
     assert [row[0] for row in rows(shown("list", "--columns", "seed,run"))] == ["0", "0", "1"]
     fails(["runs", "list", "--sort", "liner"], "did you mean 'linear'?")
     fails(["runs", "list", "--tag", "mien"], "did you mean 'mine'?")
-    fails(["runs", "list", "--json", "--sort", "linear"], "leave --sort and --columns out")
+    fails(["runs", "list", "--json", "--sort", "linear"], "leave out --sort and --columns")
 
 
 def test_json_of_a_list_has_all_facts(made, shown):
@@ -97,7 +97,7 @@ def test_json_of_a_list_has_all_facts(made, shown):
     assert json.loads(shown("list", "--json", "--method", "gfp")) == []
 
 
-def test_a_number_stands_for_a_run(made, fails):
+def test_a_number_names_a_run(made, fails):
     find = made.store.find
     assert find("2")[0].name == find("#2")[0].name == made.names[1]
     assert find("3@50")[1] == "50" and find("3@50")[0].name == made.names[2]
@@ -113,7 +113,7 @@ def test_a_number_stands_for_a_run(made, fails):
 def test_one_run_on_a_page_marks_changed_settings(made, shown, fails):
     text = " ".join(shown("show", "1").split())
     assert "slim, run #1" in text and "*epochs=" in text and "*batch_size" not in text
-    assert "Behind * what was changed: method.momentum, train.epochs (preset small)" in text
+    assert "* = changed: method.momentum, train.epochs (preset small)" in text
     for word in ("Environment", "cpu x2", "Training", "40,000", "Cost", "linear", "50.0%"):
         assert word in text
     assert "Nothing was changed (preset small)" in shown("show", "3")
@@ -126,7 +126,7 @@ def test_one_run_on_a_page_marks_changed_settings(made, shown, fails):
     fails(["runs", "show", "1", "--json", "--best-on-test"], "leave out --best-on-test")
 
 
-def test_tags_are_kept_beside_the_spec(made, shown, fails, capsys):
+def test_tags_do_not_change_the_spec(made, shown, fails, capsys):
     before = made.store.find("1")[0].spec.id
     assert shown("tag", "1", "base", "sweep-1", "base").strip().endswith(": base, sweep-1")
     for text in (shown("list"), shown("show", "1")):

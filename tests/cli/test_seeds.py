@@ -21,7 +21,7 @@ def trained(results):
     return {run.spec.seed: run for run in ResultStore(results).read() if run.spec.method == "skeletonmae"}
 
 
-def test_every_seed_is_a_run_and_the_end_is_their_mean(small, capsys):
+def test_every_seed_is_a_run_and_their_mean_is_printed(small, capsys):
     assert main(command("--seeds", "1,0")) == 0
     shown = capsys.readouterr().out
     runs = trained(small / "results")
@@ -49,6 +49,6 @@ def test_every_seed_is_a_run_and_the_end_is_their_mean(small, capsys):
         (["--seeds", "0,x"], "is not a list of whole numbers"),
     ],
 )
-def test_bad_seeds_are_one_sentence(small, fails, arguments, said):
+def test_bad_seeds_are_one_error(small, fails, arguments, said):
     fails(command(*arguments), said)
     assert not (small / "results").exists()

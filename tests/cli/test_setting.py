@@ -68,7 +68,7 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", FAMILY)
-def test_in_the_shared_setting_all_but_the_method_is_alike(name, made):
+def test_the_shared_setting_is_equal_for_all_methods(name, made):
     """Same encoder, grid, bodies, data and budget; even the untrained control is one and the same run."""
     ours, (slim, baseline, untrained) = made(name, "quick"), made.shared()
     assert ours.setting == slim.setting == "shared"
@@ -106,7 +106,7 @@ def test_native_is_the_published_setting_of_other_families(name, made):
 
 
 @pytest.mark.parametrize("name", WITHOUT)
-def test_where_native_is_shared_the_command_says_so(name, made):
+def test_a_note_says_if_native_equals_shared(name, made):
     native = made(name, native=True)
     assert native.setting == "shared" and native.spec.id == made(name).spec.id
     assert any("native" in note for note in native.notes)
@@ -121,7 +121,7 @@ def test_a_toml_file_can_ask_for_native(made, tmp_path):
         made("skeletonmae", config=path)
 
 
-def test_a_run_typed_out_and_then_asked_for_as_native_is_native(made, tmp_path):
+def test_a_run_with_typed_native_settings_becomes_native(made, tmp_path):
     """The setting is no part of a run's identity, so it must not stay what it was called first."""
     from skelbench.records.store import ResultStore
 

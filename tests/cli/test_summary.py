@@ -24,7 +24,7 @@ def far(shipped_plugins, session, resolved, tmp_path):
     return session, run, made
 
 
-def test_the_next_commands_name_places(far, tmp_path, capsys):
+def test_the_next_commands_name_the_folders(far, tmp_path, capsys):
     _, run, made = far
     print_summary([(run, {})], None, made)
     commands = [
@@ -35,7 +35,7 @@ def test_the_next_commands_name_places(far, tmp_path, capsys):
     )
 
 
-def test_a_data_set_that_is_not_here_may_be_a_plugin_s(far, tmp_path):
+def test_an_unknown_dataset_may_need_a_plugin(far, tmp_path):
     session, run, _ = far
     spec = eval_spec(session.host, run, "knn")
     with pytest.raises(SkelbenchError, match="made with --plugin 'my waves.py': if that makes the dataset, give it"):

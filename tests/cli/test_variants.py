@@ -139,7 +139,7 @@ def length(made):
         ("quick", 625, 10_000),
     ],
 )
-def test_half_a_batch_sees_as_many_clips_or_makes_as_many_steps(preset, steps, clips, made):
+def test_a_half_batch_keeps_clips_or_steps(preset, steps, clips, made):
     assert length(made("slim", preset)) == (steps, clips)
     half, short = made("slim:half-batch", preset), made("slim:half-batch-equal-steps", preset)
     assert half.spec.train.batch_size == short.spec.train.batch_size == 8
@@ -175,7 +175,7 @@ def test_every_variant_of_slim_is_another_run_of_the_exact_preset(made, host):
     assert len(ids) == len(method.variants) + 1
 
 
-def test_a_variant_is_compared_with_its_preset_and_its_twin_without_it(made, bee):
+def test_a_variant_is_compared_with_the_untrained_baseline(made, bee):
     assert set(made("slim:glcl-only", sets={"koleo": 0.1}).modified) == {"method.koleo"}
     deep = made("bee:deep", at=bee)
     assert deep.modified == {} and deep.spec.encoder_config["depth"] == 6
@@ -192,14 +192,14 @@ def test_a_variant_is_compared_with_its_preset_and_its_twin_without_it(made, bee
         ("bee:grid", "it sets 'grid.patch'"),
     ],
 )
-def test_a_variant_that_cannot_be_is_one_sentence(name, said, made, bee):
+def test_an_impossible_variant_is_one_error(name, said, made, bee):
     with pytest.raises(SkelbenchError, match=said) as caught:
         made(name, at=bee)
     assert "\n" not in str(caught.value)
 
 
 # ---------------------------------------------------------------------------------------------------- records
-def test_typed_settings_and_the_name_are_one_run(made, tmp_path):
+def test_typed_settings_of_a_variant_name_the_same_run(made, tmp_path):
     typed, named = made("slim", sets={"mfp_weight": 0.0}), made("slim:glcl-only")
     assert typed.spec.id == named.spec.id and typed.modified
     facts = {"environment": {}}
@@ -273,7 +273,7 @@ def test_the_source_of_a_target_is_part_of_the_identity(made, smooth):
     assert changed.components[TARGET] != first.components[TARGET] and changed.id != first.id
 
 
-def test_a_target_that_is_no_target_is_one_sentence(made, smooth):
+def test_a_wrong_target_is_one_error(made, smooth):
     smooth.write_text(SMOOTH.replace("(MaskedTarget)", "(dict)"))
     with pytest.raises(SkelbenchError, match="target 'smooth-features'.* is not a subclass of MaskedTarget"):
         made("slim", at=Host([smooth]), sets=SMALL | {"target": "smooth-features"})

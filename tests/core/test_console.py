@@ -23,7 +23,7 @@ def clock(monkeypatch):
     return clock
 
 
-def test_tables_without_a_terminal_are_120_columns_wide_and_lose_nothing():
+def test_tables_without_a_terminal_are_wide_and_complete():
     piped = io.StringIO()
     PipeConsole(file=piped).print(make_table(("a", "b", "n"), [("x" * 70, "y" * 70, 1), ("[red]", "", 22)]))
     lines = piped.getvalue().splitlines()

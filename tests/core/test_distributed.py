@@ -7,7 +7,7 @@ from skelbench.core import distributed
 from skelbench.core.errors import PeerLost, SkelbenchError
 
 
-def test_shares_are_whole_and_in_order(monkeypatch):
+def test_shares_of_processes_are_complete_and_ordered(monkeypatch):
     for world in (1, 2, 3, 5):
         monkeypatch.setattr(distributed, "world", lambda world=world: world)
         for count in (0, 1, 7, 12):
@@ -24,7 +24,7 @@ def test_shares_are_whole_and_in_order(monkeypatch):
             assert sum(pieces, []) == whole if shared else pieces == [whole] * world
 
 
-def test_each_process_has_a_gpu_of_its_own(monkeypatch):
+def test_each_process_has_its_own_gpu(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
     for count, own in ((1, 0), (8, 1)):  # a scheduler shows each process only its own GPU
         monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
@@ -42,7 +42,7 @@ def test_errors_of_other_processes_are_recognized(monkeypatch):
         "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1000ms for recv",
         "NCCL communicator was aborted on rank 0.",
     ):
-        with pytest.raises(PeerLost, match="has ended, or says nothing"), distributed.reaching():
+        with pytest.raises(PeerLost, match="has ended or does not respond"), distributed.reaching():
             raise RuntimeError(text)
     for error in (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), ValueError("NCCL")):
         with pytest.raises(type(error), match=str(error)), distributed.reaching():

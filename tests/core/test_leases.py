@@ -43,7 +43,7 @@ def race(path):
         assert code == -signal.SIGKILL
 
 
-def test_a_crowd_with_killed_owners_never_holds_it_together(path):
+def test_only_one_process_holds_the_lease_even_after_kills(path):
     path.parent.mkdir()
     assert [code for code, _ in forked(*[lambda: race(path)] * 3)] == [0] * 3
     with Lease(path):
@@ -51,7 +51,7 @@ def test_a_crowd_with_killed_owners_never_holds_it_together(path):
     assert not list(path.parent.iterdir())
 
 
-def test_a_second_owner_is_refused_and_the_same_object_may_enter_again(path):
+def test_a_second_owner_is_rejected_and_the_same_object_may_reenter(path):
     lease = Lease(path)
     with lease, lease:
         assert Lease(path).held()
@@ -60,14 +60,14 @@ def test_a_second_owner_is_refused_and_the_same_object_may_enter_again(path):
     assert not Lease(path).held() and not path.exists()
 
 
-def test_an_owner_on_another_machine_is_believed_while_it_is_heard(path):
+def test_a_remote_owner_with_a_heartbeat_keeps_the_lease(path):
     assert Lease(stranger(path)).held()
     with pytest.raises(Busy):
         Lease(path).acquire()
     assert not Lease(stranger(path, age=2 * STALE_SECONDS)).held()
 
 
-def test_a_silent_owner_on_another_machine_is_followed(path, monkeypatch):
+def test_a_silent_remote_owner_loses_the_lease(path, monkeypatch):
     """An owner without a heartbeat while it is watched, even by a process that does not wait."""
     monkeypatch.setattr("skelbench.core.leases.STALE_SECONDS", 1.0)
     monkeypatch.setattr("skelbench.core.leases.BEAT_SECONDS", 0.3)

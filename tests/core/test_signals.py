@@ -10,7 +10,7 @@ from skelbench.core.signals import stop_requested, warnings_heeded
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_signal_sets_the_event_and_the_handlers_come_back(number):
+def test_the_first_signal_sets_the_event_and_handlers_are_restored(number):
     before = signal.default_int_handler
     outer = signal.signal(number, before)  # nohup and background shells ignore some signals
     try:

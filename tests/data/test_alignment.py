@@ -130,7 +130,7 @@ def slow_first_frame(x_MTJC, how):
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_clips_are_aligned_as_frame_by_frame(store, how):
+def test_alignment_equals_the_frame_by_frame_version(store, how):
     for found, clip in zip(aligned(store, how), people(), strict=True):
         one_sense, with_path = how != "frames", how.endswith("path")
         slow = slow_frames(clip, one_sense, with_path) if how.startswith("frames") else slow_first_frame(clip, how)
@@ -138,7 +138,7 @@ def test_clips_are_aligned_as_frame_by_frame(store, how):
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_the_same_bits_in_every_batch_and_whichever_way_they_travel(store, how):
+def test_alignment_gives_equal_bits_in_every_batch_and_transfer(store, how):
     together = aligned(store, how)
     resident = aligned(store, how, resident=True)
     for i in range(len(store)):
@@ -159,14 +159,14 @@ def test_confidence_moves_with_the_frames_that_are_filled(tmp_path):
     assert np.array_equal(batch.confidence_FJ.numpy(), expected.reshape(-1, 25))
 
 
-def test_a_skeleton_without_these_joints_is_refused(tmp_path):
+def test_a_skeleton_without_the_needed_joints_is_rejected(tmp_path):
     x = np.ones((1, 4, 17, 3), dtype=np.float32)
     store = ClipStore.open(write_store(tmp_path / "made", [x] * 3, topology=COCO17))
     with pytest.raises(SkelbenchError, match="align=first-frame needs .*spine mid.*topology coco17 has no such joints"):
         Alignment(store, "first-frame")
 
 
-def test_a_body_without_shoulders_or_spine_is_turned_by_nothing(tmp_path):
+def test_a_body_without_shoulders_or_spine_is_not_rotated(tmp_path):
     """Joints in one point have no direction: the clip stays as it is, and no number is lost."""
     clip = np.ones((1, 3, 25, 3), dtype=np.float32)
     store = ClipStore.open(write_store(tmp_path / "made", [clip] * 3))

@@ -10,7 +10,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.views.skeleton.topology import KINECT20
 
 
-def test_layout_is_the_one_that_mamp_reads(store, tmp_path):
+def test_the_exported_layout_is_mamps(store, tmp_path):
     export_mamp_npz(store, tmp_path / "x.npz", split="xsub")
     with np.load(tmp_path / "x.npz") as file:
         longest = store.lengths.max()
@@ -30,7 +30,7 @@ def test_layout_is_the_one_that_mamp_reads(store, tmp_path):
                         np.testing.assert_array_equal(x[row, frame, body], clip[body, frame] if there else 0)
 
 
-def test_what_is_exported_can_be_imported(tmp_path):
+def test_exported_files_can_be_imported(tmp_path):
     with open_writer(tmp_path / "made") as writer:
         for i in range(6):
             x, origin = centered(people(i))
@@ -45,7 +45,7 @@ def test_what_is_exported_can_be_imported(tmp_path):
         assert back.split().train.tolist() == list(range(len(split.train)))
 
 
-def test_what_cannot_be_exported(store, tmp_path):
+def test_impossible_exports_are_errors(store, tmp_path):
     (tmp_path / "there.npz").write_bytes(b"mine")
     kinect = write_store(tmp_path / "kinect", [np.zeros((1, 2, 20, 3), "f4")] * 4, topology=KINECT20)
     for message, source, file, split in (

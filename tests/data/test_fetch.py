@@ -149,7 +149,7 @@ def test_irds_files(tmp_path):
     assert store.lengths[0] == people(0, 1).shape[1]  # the frame of zeros is dropped
 
 
-def test_a_store_converts_and_goes_to_pyskl_and_back(tmp_path, served):
+def test_a_converted_store_survives_pyskl_export_and_import(tmp_path, served):
     write_clips(tmp_path / "clips.pkl")
     fetch(source("http://nowhere.invalid/clips.pkl"), recognize, tmp_path / "open", tmp_path / "clips.pkl")
     store = ClipStore.open(tmp_path / "open")

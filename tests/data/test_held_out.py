@@ -72,7 +72,7 @@ def test_cameras_are_held_out_with_subjects_and_neither_trains(seed):
     assert hold_out(split, "set", poisoned, "camera").hash == held.hash
 
 
-def test_who_is_held_out_hangs_on_data_set_split_and_subjects():
+def test_held_out_subjects_depend_on_dataset_split_and_subjects():
     index = index_of(list(range(1, 41)) * 2)
     split = make_split("s", FieldRule(field="subject", train="odd"), index, "here")
     chosen = hold_out(split, "set", index)
@@ -113,7 +113,7 @@ def seen_by_three(tmp_path):
     return ClipStore.open(tmp_path / "seen")
 
 
-def test_a_split_that_tests_on_other_cameras_is_chosen_for_by_others(seen_by_three):
+def test_a_split_over_cameras_tunes_on_held_out_cameras(seen_by_three):
     held = seen_by_three.held_out()
     assert held.split.name == "view~tune-camera" and (len(held.split.train), len(held.split.test)) == (6, 2)
     again = seen_by_three.split("view~tune-camera")

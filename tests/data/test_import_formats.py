@@ -207,7 +207,7 @@ def test_second_bodies_of_padded_files(tmp_path, take):
     np.testing.assert_array_equal(store.clip(1), center(second, NTU25.center)[0])
 
 
-def test_names_are_restored_only_if_every_label_fits(tmp_path, take, monkeypatch):
+def test_names_are_restored_only_if_all_labels_fit(tmp_path, take, monkeypatch):
     everybody = ntu.all_names("ntu60")
     assert len(everybody) == 56_578 and len(ntu.all_names("ntu120")) == 113_945
     assert everybody[0] == "S001C001P001R001A001" and list(everybody) == sorted(everybody)
@@ -360,7 +360,7 @@ def test_bad_pyskl(tmp_path, kind):
     ("xsub_train", "train"), ("NTUVal", "valid"), ("x_test", "test"), ("trainData", "train"), ("evaluation", "test"),
     ("constraint", ""), ("latest", ""), ("train_test", ""),
 ])  # fmt: skip
-def test_words_that_say_which_part_trains(name, side):
+def test_words_in_names_decide_the_training_part(name, side):
     assert side_of(name)[0] == side
 
 
@@ -385,14 +385,14 @@ FILES = {
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_files_that_are_not_imported(tmp_path, kind):
+def test_unsupported_files_are_errors(tmp_path, kind):
     write, message = FILES[kind]
     write(tmp_path / "file.npz")
     refused(tmp_path, message, tmp_path / "file.npz")
 
 
 @pytest.mark.parametrize("name", topologies())
-def test_every_topology_comes_in_through_a_ragged_npz(tmp_path, take, name):
+def test_every_topology_can_be_imported_from_a_ragged_npz(tmp_path, take, name):
     x = np.concatenate([person(topologies()[name], label=label, frames=10)[0] for label in range(4)])
     np.savez(tmp_path / "x.npz", joints=x, offsets=np.arange(0, 41, 10), label=np.array([0, 0, 0, 0]))
     several = sum(one.num_joints == x.shape[1] for one in topologies().values()) > 1
@@ -400,7 +400,7 @@ def test_every_topology_comes_in_through_a_ragged_npz(tmp_path, take, name):
     assert store.topology.name == name and not store.clip(0)[0, 0, store.topology.center].any()
 
 
-def test_options_that_would_do_nothing_are_refused(tmp_path):
+def test_options_without_effect_are_rejected(tmp_path):
     np.savez(tmp_path / "x.npz", **mamp_arrays())
     flat = pyskl(tmp_path, [flat_annotation(i) for i in range(12)], {"a": []})
     for file, options, message in (

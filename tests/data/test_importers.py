@@ -42,7 +42,7 @@ def imported(tmp_path, name="mine", label_fields=("label",), options=None, **cha
     return ClipStore.open(import_files([tmp_path / "file.npz"], name, tmp_path / "root", options).path)
 
 
-def test_clips_are_centered_and_can_be_put_back(tmp_path):
+def test_clips_are_centered_and_the_origin_restores_them(tmp_path):
     store, arrays = imported(tmp_path), recording()
     assert store.path == tmp_path / "root" / "mine" and store.lengths.tolist() == list(LENGTHS)
     for i, (start, end) in enumerate(zip(arrays["offsets"][:-1], arrays["offsets"][1:], strict=True)):
@@ -100,7 +100,7 @@ def test_units_and_up_axis(tmp_path):
     np.testing.assert_allclose(store.index["origin"], good.index["origin"], atol=1e-5)
 
 
-def test_frames_that_show_nobody_are_dropped(tmp_path):
+def test_frames_without_bodies_are_dropped(tmp_path):
     store = imported(tmp_path, joints=changed(GOOD["joints"], [4, 7], 0))
     assert store.lengths.tolist() == [3, 1, 3, 2, 4, 6]
 
@@ -126,7 +126,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_content_is_refused(tmp_path, kind):
+def test_bad_content_is_rejected(tmp_path, kind):
     changes, message = BAD[kind]
     refused(tmp_path, message, **changes)
 

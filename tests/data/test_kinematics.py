@@ -47,7 +47,7 @@ RIGHT, UP, BACK = np.eye(3)
     (dict(lean=90), "spine mid", RIGHT),
     (dict(twist=90, left_arm_lift=90), "left wrist", -RIGHT),
 ])  # fmt: skip
-def test_every_angle_turns_its_bone_the_way_it_says(settings, child, direction):
+def test_every_angle_turns_its_bone_in_its_named_direction(settings, child, direction):
     np.testing.assert_allclose(unit(bone(pose(**settings), child)), direction, atol=1e-12)
 
 

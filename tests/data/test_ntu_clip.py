@@ -26,7 +26,7 @@ def read(x_TJC):
 
 
 @pytest.mark.parametrize("make", [scene, wild_scene])
-def test_clips_are_those_of_the_pipeline_told_in_plain_words(make):
+def test_clips_equal_a_plain_version_of_the_pipeline(make):
     outcomes = set()
     for seed in range(50):
         rng = np.random.default_rng([9, seed])
@@ -64,7 +64,7 @@ def test_bodies_that_follow_each_other_become_one(shared):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
-def test_coordinates_that_are_not_finite_matter_only_where_they_are_kept(value):
+def test_nonfinite_coordinates_matter_only_in_kept_bodies(value):
     bad = track(0, range(30))
     bad.x_TJC[7, 3, 2] = value
     for others in ([], [track(1, range(30), place=1.0, liveliness=0.1)]):

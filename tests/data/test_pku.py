@@ -68,14 +68,14 @@ def test_split_files_are_read_tolerantly(data):
     assert parse_split("pku2", data) == RULE
 
 
-def test_split_files_that_contradict_themselves_are_refused():
+def test_contradictory_split_files_are_rejected():
     with pytest.raises(BadFile, match=r"A01N01-L for training and for testing \(videos in both: 1\)"):
         parse_split("pku2", b"train\nA01N01-L\ntest\nA01N01-L,A02N01-M\n")
     assert parse_split("pku2", b"train\n0012-L\ntest\n0013-M") is None, "the other phase"
 
 
 # ------------------------------------------------------------------------------------------------ the store
-def test_clips_are_the_rows_that_mamp_takes(raw, tmp_path):
+def test_clips_are_the_rows_of_mamps_script(raw, tmp_path):
     folder = raw(rows=[(3, 5, 20, 2), (7, 20, 99, 1)])
     report = prepare_pku("pku2", [folder], "made", tmp_path)
     store = ClipStore.open(report.path)
@@ -94,14 +94,14 @@ def test_clips_are_the_rows_that_mamp_takes(raw, tmp_path):
     store.verify()
 
 
-def test_of_a_long_action_the_first_frames_are_kept(raw, tmp_path, monkeypatch):
+def test_a_long_action_keeps_its_first_frames(raw, tmp_path, monkeypatch):
     monkeypatch.setattr(prepare, "MAX_FRAMES", 10)
     folder = raw(rows=[(3, 5, 30, 2)])
     store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path).path)
     np.testing.assert_array_equal(padded(store, 0), frames_of(folder, VIDEOS[0])[5:15])
 
 
-def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):
+def test_bad_videos_and_actions_are_reported_and_skipped(raw, tmp_path):
     rows = [(3, 5, 20, 2), (52, 1, 9, 1), (4, -1, 9, 1), (5, 30, 35, 2), (6, 31, 33, 2)]
     folder = raw(rows=rows, splits=(VIDEOS[:2], ["A03N03-R"]), **{"readme.txt": b"hello"})
     x = video(np.random.default_rng(0), 40)
@@ -128,11 +128,11 @@ def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_pa
     ]
     store = ClipStore.open(reports[0].path)
     assert [(s.name, s.expected) for s in store.meta.skipped if s.expected] == [("A06N06-M_0", True)]
-    assert "actions without a body in any of their frames, left out: 1" in reports[0].notes
+    assert "actions without a body in any of their frames, skipped: 1" in reports[0].notes
     assert "other files ignored: 1 (readme.txt)" in reports[0].notes
 
 
-def test_missing_or_contradictory_splits_are_one_sentence_and_no_store(raw, tmp_path):
+def test_missing_or_contradictory_splits_are_one_error_and_no_store(raw, tmp_path):
     folder = raw()
 
     def refused(reason, which="pku2"):

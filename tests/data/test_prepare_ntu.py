@@ -68,7 +68,7 @@ def test_splits_by_the_published_rules():
 
 
 # ------------------------------------------------------------------------------------------------ the store
-def test_the_store_holds_what_the_pipeline_makes(raw, tmp_path):
+def test_the_store_contains_the_clips_of_the_pipeline(raw, tmp_path):
     seen_progress = []
     report = prepare_ntu("ntu120", [raw], "made", tmp_path, progress=lambda *now: seen_progress.append(now))
     store = ClipStore.open(report.path)
@@ -113,7 +113,7 @@ def test_folders_zips_and_numbers_of_processes_give_the_same_store(raw, tmp_path
     assert metas[0] == metas[1] == metas[2]
 
 
-def test_ntu60_leaves_out_the_extension_and_the_official_list(raw, tmp_path):
+def test_ntu60_excludes_the_extension_and_the_official_list(raw, tmp_path):
     folder, listed = tmp_path / "raw", sorted(official_missing())[:3]
     put(folder, {f"{name}.skeleton": b"0\r\n" for name in listed})
     put(folder, {"missing.txt": "\n".join(listed).encode(), "._S001C001P001R001A001.skeleton": b"\0\5\26\7"})
@@ -126,5 +126,5 @@ def test_ntu60_leaves_out_the_extension_and_the_official_list(raw, tmp_path):
     assert [(skipped.name, skipped.expected) for skipped in store.meta.skipped] == [(name, True) for name in listed]
     assert store.meta.details["official_missing"] == 3
     notes = "\n".join(report.notes)
-    assert "other files ignored: 2 (" in notes and "list of incomplete ones, left out: 3" in notes
+    assert "other files ignored: 2 (" in notes and "list of incomplete ones, excluded: 3" in notes
     assert f"files of the half that NTU RGB+D 120 added ignored: {60 - len(first_half)} (S" in notes

@@ -63,7 +63,7 @@ def refused(take, tmp_path):
 
 @pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_bodies_fit_their_skeleton_alone_in_any_pose(topology, dimensions):
+def test_bodies_fit_only_their_own_skeleton_in_any_pose(topology, dimensions):
     clips = [bodies(topology, i)[..., :dimensions] for i in range(8)]
     lying = [x[..., [1, 0, *range(2, dimensions)]] for x in clips]
     assert contradiction(clips, topology) == contradiction(lying, topology) == ""
@@ -76,7 +76,7 @@ def test_bodies_fit_their_skeleton_alone_in_any_pose(topology, dimensions):
         assert contradiction([x[..., order, :] for x in clips], topology)
 
 
-def test_the_order_of_another_program_is_found(take, refused):
+def test_a_joint_order_of_another_program_is_detected(take, refused):
     kinect = get_topology("kinect20")
     other = [3, 2, 1, 0, *range(4, 20)]  # head first, hips fourth: UTD-MHAD
     entries = [entry_3d(kinect, i) for i in range(8)]
@@ -88,7 +88,7 @@ def test_the_order_of_another_program_is_found(take, refused):
     refused("left and right are exchanged in 8 of 8 clips", mirrored)
 
 
-def test_body25_is_neither_kinect_nor_a_guess(take, refused):
+def test_body25_is_not_taken_for_kinect(take, refused):
     entries = [entry(get_topology("body25"), i) for i in range(8)]
     assert take(entries).topology.name == "body25"
     refused("not in the order of ntu25: .*say --topology body25", entries, topology="ntu25")
@@ -98,7 +98,7 @@ def test_body25_is_neither_kinect_nor_a_guess(take, refused):
     )
 
 
-def test_which_way_is_up_in_2d(take, refused):
+def test_the_up_axis_of_2d_poses_is_detected(take, refused):
     entries = [entry(COCO, i) for i in range(8)]
     good = take(entries)
     for one in entries:
@@ -119,7 +119,7 @@ def test_verify_finds_a_store_in_another_order(take):
 
 
 @pytest.mark.parametrize("make", [entry, entry_3d])
-def test_total_frames_that_contradict_the_array(refused, make):
+def test_contradictory_total_frames_are_errors(refused, make):
     entries = [make(COCO, i) for i in range(8)]
     keys = [key for key in ("keypoint", "keypoint_score") if key in entries[0]]
     swapped = [one | {key: one[key].swapaxes(0, 1) for key in keys} for one in entries]
@@ -181,7 +181,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name,message", FORMATS.items())
-def test_other_formats_get_directions_that_work(tmp_path, name, message):
+def test_unsupported_formats_get_working_advice(tmp_path, name, message):
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(b"HIERARCHY 1\n0\n")
@@ -196,7 +196,7 @@ def test_other_numbers_of_joints_need_a_skeleton_plugin():
         choose_topology(34, None, "file")
 
 
-def test_flat_poses_without_legs_come_in(take):
+def test_flat_poses_without_legs_are_imported(take):
     entries = [entry(COCO, i) for i in range(8)]
     for one in entries:
         one["keypoint_score"][..., 11:] = 0

@@ -36,7 +36,7 @@ def edit(data, line, field, value):
 
 @pytest.mark.parametrize("end", ["\r\n", "\n"])
 @pytest.mark.parametrize("digits", [3, 7, 17])
-def test_ntu_texts_are_read_as_the_literal_reader_reads_them(end, digits):
+def test_ntu_texts_equal_the_literal_reader(end, digits):
     for seed in range(4):
         rng = np.random.default_rng(seed)
         data = write_recording(scene(rng, 40) if seed % 2 else wild_scene(rng, 20), 40, end, digits)
@@ -53,12 +53,12 @@ def test_ntu_texts_are_read_as_the_literal_reader_reads_them(end, digits):
     (lambda data: data + b"1 2", "more text after the last frame"),
     (lambda data: b"3\r\n0\r\n0\r\n0\r\n", "no body in any of its 3 frames"),
 ])  # fmt: skip
-def test_a_damaged_ntu_text_is_refused_with_its_frame(damage, reason):
+def test_a_damaged_ntu_text_is_rejected_with_its_frame(damage, reason):
     with pytest.raises(BadFile, match=reason):
         parse(damage(two_people()))
 
 
-def test_pku_frames_are_those_of_the_literal_reader():
+def test_pku_frames_equal_the_literal_reader():
     data = write_video(video(np.random.default_rng(0), 30))
     assert parse_frames(data).shape == (30, 150) and parse_frames(data).tobytes() == literal_frames(data)
 

@@ -9,7 +9,7 @@ from skelbench.data.store.roots import named_stores, open_dataset
 from skelbench.data.synthetic.dataset import open_synthetic
 
 
-def test_a_store_is_called_what_its_folder_is(tmp_path):
+def test_a_store_has_the_name_of_its_folder(tmp_path):
     """Held-out subjects depend on the dataset's name, which is also a part of a run's identity."""
     write_small_store(tmp_path, "old")
     write_small_store(tmp_path, "new")
@@ -21,7 +21,7 @@ def test_a_store_is_called_what_its_folder_is(tmp_path):
     assert np.array_equal(renamed.split("half~tune").test, held["new"].test)
 
 
-def test_the_built_in_data_set_is_nobody_else_s(tmp_path):
+def test_the_name_of_the_built_in_dataset_is_reserved(tmp_path):
     write_small_store(tmp_path, "synthetic-v1")
     with pytest.raises(SkelbenchError, match="synthetic-v1 is not the dataset that is made there"):
         open_synthetic(tmp_path)

@@ -41,7 +41,7 @@ def test_resident_and_streamed_batches_hold_the_same_bits(shared, ids, prefetch)
 
 @pytest.mark.parametrize("resident", [True, False])
 @pytest.mark.parametrize("prefetch", [True, False])
-def test_a_changed_bit_stops_the_batch_that_it_is_in(store, resident, prefetch):
+def test_a_changed_bit_stops_its_batch(store, resident, prefetch):
     data = bytearray((store.path / "frames.npy").read_bytes())
     data[-1] ^= 1
     (store.path / "frames.npy").write_bytes(data)

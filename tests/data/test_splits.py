@@ -41,7 +41,7 @@ def test_rule_over_videos():
 
 
 @given(seed=st.integers(0, 1000), share=st.sampled_from([0.25, 0.5, 0.75]))
-def test_random_split_holds_out_the_share_of_every_class(seed, share):
+def test_random_split_holds_out_a_fraction_of_every_class(seed, share):
     split = make_split("random", RandomRule(test=share, seed=seed), INDEX, "x")
     assert sorted([*split.train, *split.test]) == list(range(N))
     counts = np.bincount(INDEX["label"][split.test])
@@ -65,7 +65,7 @@ def test_random_split_takes_the_smallest_hashes_of_every_class(seed):
     assert set(make_split("random", RandomRule(test=0.5, seed=seed), INDEX, "x").test) == expected
 
 
-def test_empty_and_overlapping_sides_are_refused():
+def test_empty_and_overlapping_sides_are_rejected():
     for rule, side in ((FieldRule(field="camera", train=(9,)), "training"), (RandomRule(test=0.0), "test")):
         with pytest.raises(SkelbenchError, match=f"here: split 's' leaves no {side} clips"):
             make_split("s", rule, INDEX, "here")

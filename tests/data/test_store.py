@@ -13,7 +13,7 @@ from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
 
 
-def test_rows_lie_where_the_format_says(store, clips):
+def test_rows_have_the_documented_positions(store, clips):
     for i, x in enumerate(clips):
         for m, t, c in np.ndindex(*x.shape[:2], 3):
             row = store.frames_FJ[store.offsets[i] + (m * 3 + c) * x.shape[1] + t]
@@ -54,7 +54,7 @@ def test_names_confidence_and_notes_come_back(tmp_path, clips):
 
 
 @pytest.mark.parametrize("name", ["frames.npy", "confidence.npy"])
-def test_one_changed_bit_is_seen_and_a_cut_or_missing_file_too(tmp_path, clips, name):
+def test_one_changed_bit_and_a_cut_or_missing_file_are_detected(tmp_path, clips, name):
     path, _ = write_rich(tmp_path / "made", clips)
     data = bytearray((path / name).read_bytes())
     data[-1] ^= 1
@@ -105,7 +105,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_store_is_refused_in_one_sentence(store, kind):
+def test_a_damaged_store_is_one_error(store, kind):
     damage, message = DAMAGE[kind]
     damage(store.path)
     with pytest.raises(SkelbenchError, match=message) as caught:

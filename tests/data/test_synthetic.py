@@ -26,7 +26,7 @@ def small(path, **changes):
     return ClipStore.open(synthetic.generate(path, **(dict(subjects=(1, 2), labels=(0, 29, 31)) | changes)))
 
 
-def test_splits_are_those_of_ntu(part):
+def test_synthetic_splits_are_those_of_ntu(part):
     subject, camera, setup = (part.index[name] for name in ("subject", "camera", "setup"))
     rules = {"cross-subject": subject % 2 == 1, "cross-view": camera >= 2, "cross-setup": setup % 2 == 0}
     for name, trains in rules.items():
@@ -37,7 +37,7 @@ def test_splits_are_those_of_ntu(part):
     assert part.split().name == "cross-view"
 
 
-def test_the_same_bits_every_time_and_whatever_else_is_made(tmp_path):
+def test_clips_are_reproducible_and_independent_of_other_clips(tmp_path):
     whole = small(tmp_path / "whole")
     again = small(tmp_path / "again")
     assert whole.fingerprint == again.fingerprint
@@ -48,14 +48,14 @@ def test_the_same_bits_every_time_and_whatever_else_is_made(tmp_path):
         np.testing.assert_array_equal(turned.clip(i), whole.clip(twin))
 
 
-def test_the_data_set_is_still_version_1(tmp_path):
+def test_the_dataset_is_still_version_1(tmp_path):
     """If this fails, NAME must change with it: results on other clips would carry the same name."""
     made = small(tmp_path / "made")
     assert synthetic.NAME == "synthetic-v1"
     assert made.meta.frames_sha256 == "14840b4a4f19069e268301b8776e057e127d2ff9010f7120224f3f2ab322cd6d"
 
 
-def test_the_built_in_set_is_made_once_even_by_two_at_a_time(tmp_path, monkeypatch):
+def test_two_processes_make_the_built_in_dataset_once(tmp_path, monkeypatch):
     calls = []
     generate = functools.partial(synthetic.generate, subjects=(1, 2), labels=(0,))
     monkeypatch.setattr(synthetic, "generate", lambda path, **how: calls.append(path) or generate(path, **how))

@@ -57,7 +57,7 @@ def not_ok(found):
 
 
 # ------------------------------------------------------------------------------------------------ anatomy
-def test_of_a_skeleton_with_other_names_all_but_the_anatomy_is_looked_at(tmp_path, monkeypatch):
+def test_a_skeleton_with_other_names_skips_only_the_anatomy_checks(tmp_path, monkeypatch):
     monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", STICK7_FILE)
     store = ClipStore.open(write_small_store(tmp_path, "seven", topology=STICK7))
     found = checks(store)
@@ -77,7 +77,7 @@ def rotated(seed):
 
 
 @every_topology
-def test_left_is_told_from_right_however_the_body_is_turned(topology):
+def test_left_and_right_are_recognized_in_any_rotation(topology):
     for label in range(0, 28, 4):
         x_TJC = person(topology, label=label, subject=1 + label % 16)[0].astype(np.float64)
         turned = x_TJC @ rotated(label).T
@@ -107,13 +107,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change,expected,advice", WRONG.values(), ids=WRONG)
-def test_what_is_wrong_with_bodies_is_named(tmp_path, change, expected, advice):
+def test_problems_of_bodies_are_named(tmp_path, change, expected, advice):
     found = checks(make(tmp_path / "made", change))
     assert not_ok(found) == expected
     assert advice in found[next(iter(expected))].advice
 
 
-def test_of_flat_poses_sides_and_lengths_are_not_judged(tmp_path):
+def test_flat_poses_skip_checks_of_sides_and_lengths(tmp_path):
     flat = checks(make(tmp_path / "made", lambda x: x * np.float32([1, 1, 0]), topologies()["coco17"]))
     assert not_ok(flat) == {} and not {"bone lengths", "left and right"} & set(flat)
 
@@ -149,7 +149,7 @@ NTU_NAMES = [f"S001C00{1 + i % 3}P00{1 + i}R001A00{1 + i % 3}" for i in range(6)
     (NTU_NAMES, "ntu60"), ([*NTU_NAMES[:5], "S018C001P001R001A061"], "ntu120"), (None, None),
     ([f"A0{i}N01-L_{i}" for i in range(6)], "pku2"), ([f"take {i}" for i in range(6)], None),
 ])  # fmt: skip
-def test_a_known_data_set_is_told_by_its_names(tmp_path, names, kind):
+def test_a_known_dataset_is_recognized_by_its_names(tmp_path, names, kind):
     store = make(tmp_path / "made", names=names)
     assert recognize(store) == kind
     assert recognize(store, "other") is None and recognize(store, "ntu120") == "ntu120"
@@ -164,7 +164,7 @@ def test_a_part_of_ntu60_fails_where_it_differs(tmp_path):
     assert "56,572 samples are not there" in found["clips"].advice
 
 
-def test_the_whole_data_set_passes_and_unconfirmed_figures_are_never_wrong(tmp_path, monkeypatch):
+def test_the_complete_dataset_passes_and_unconfirmed_counts_are_never_wrong(tmp_path, monkeypatch):
     details = {"frames_raw": 250, "frames_denoised": 240, "files_with_missing_frames": 2}
     store = make(tmp_path / "made", names=NTU_NAMES, details=details)
     exact = Known(6, {"cross-subject": (3, 3)}, details)
@@ -178,7 +178,7 @@ def test_the_whole_data_set_passes_and_unconfirmed_figures_are_never_wrong(tmp_p
 
 
 # ------------------------------------------------------------------------------------------------ the command
-def test_the_command_says_what_to_do_and_ends_with_3(tmp_path, command):
+def test_the_command_gives_advice_and_exit_code_3(tmp_path, command):
     make(tmp_path / "good")
     code, printed, _ = command("verify", "good")
     assert code == 0 and "nothing is wrong" in printed and "wrong " not in printed.replace("nothing is wrong", "")

@@ -38,14 +38,14 @@ def late(frame, value):
     ({}, {"subject": 2**31}, f"clip 1: subject {2**31} does not fit 32 bits"),
     ({}, {"origin": (1.0, 2.0, np.nan)}, "clip 1: origin .* is not a position"),
 ])  # fmt: skip
-def test_a_bad_clip_is_refused_and_nothing_is_left(tmp_path, first, second, message):
+def test_a_bad_clip_is_rejected_and_nothing_is_left(tmp_path, first, second, message):
     with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:
         for changes in (first, second):
             writer.add(**{"x_MTJC": GOOD, "label": 0} | changes)
     assert visible(tmp_path) == []
 
 
-def test_no_clips_and_empty_splits_are_refused(tmp_path):
+def test_no_clips_and_empty_splits_are_rejected(tmp_path):
     with pytest.raises(SkelbenchError, match="no clips"), open_writer(tmp_path / "made"):
         pass
     with pytest.raises(SkelbenchError, match="split 'cross-subject' leaves no training clips"):
@@ -53,7 +53,7 @@ def test_no_clips_and_empty_splits_are_refused(tmp_path):
     assert visible(tmp_path) == []
 
 
-def test_overwriting_must_be_asked_for_and_a_failed_one_keeps_the_old_store(tmp_path):
+def test_overwriting_needs_a_flag_and_a_failure_keeps_the_old_store(tmp_path):
     path = write_store(tmp_path / "made", random_clips(5, seed=1))
     with pytest.raises(SkelbenchError, match="exists already"):
         write_store(path, random_clips(6))
@@ -65,7 +65,7 @@ def test_overwriting_must_be_asked_for_and_a_failed_one_keeps_the_old_store(tmp_
     assert len(ClipStore.open(path)) == 6 and visible(tmp_path) == ["made"]
 
 
-def test_a_folder_that_is_no_store_is_never_overwritten(tmp_path):
+def test_a_folder_without_a_store_is_never_overwritten(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("x")
     with pytest.raises(SkelbenchError, match="is a link or no clip store, and is not overwritten"):
@@ -118,7 +118,7 @@ def _python(code, path):
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
 
 
-def test_slots_that_pad_a_clip_are_no_bodies(tmp_path):
+def test_padding_slots_are_no_bodies(tmp_path):
     """Wherever they are; a flag says that the clip has an empty second one."""
     seen = np.ones((1, 4, 25, 3))
     clips = [((0, 1, 0), False), ((0, 0), False), ((1, 0), True), ((1,), False)]

@@ -24,7 +24,7 @@ def features(session, run, protocol, **fields):
 
 
 @pytest.mark.parametrize("protocol", ["linear", "linear@macdiff"])
-def test_every_pass_is_drawn_anew_and_drawn_again_by_its_key(session, run, protocol):
+def test_every_pass_has_new_draws_that_its_key_reproduces(session, run, protocol):
     found = features(session, run, protocol)
     one, same, other = (found.again(Keyed(5, epoch), CROP, TURN) for epoch in (0, 0, 1))
     assert one.shape == found.train_x.shape and one.dtype == np.float32
@@ -34,7 +34,7 @@ def test_every_pass_is_drawn_anew_and_drawn_again_by_its_key(session, run, proto
     assert not np.array_equal(one, found.again(Keyed(6, 0), CROP, TURN))
 
 
-def test_augmented_features_are_never_kept(session, run):
+def test_augmented_features_are_never_cached(session, run):
     """Only plain features are cached between protocols, separately by readout and bodies."""
     plain = features(session, run, "linear")
     before = plain.train_x.copy()
@@ -49,7 +49,7 @@ def test_augmented_features_are_never_kept(session, run):
     np.testing.assert_allclose(by_joint.mean(1), mean.test_x, rtol=1e-4, atol=1e-6)
 
 
-def test_the_protocol_s_wishes_go_before_the_run_s_and_after_the_user_s(session, run):
+def test_settings_of_the_protocol_override_the_run_but_not_the_user(session, run):
     own = eval_spec(session.host, run, "linear")
     assert (own.readout, own.bodies, own.bodies_pool, own.resize) == ("pooled", "valid", "valid-mean", "ends")
     wished = eval_spec(session.host, run, "linear@macdiff")

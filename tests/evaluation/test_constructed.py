@@ -39,7 +39,7 @@ def evaluate(protocol, features):
     return protocol.evaluate(features, seed=0, device="cpu")
 
 
-def test_permuted_labels_of_test_clips_give_chance_and_change_no_prediction(protocol, features):
+def test_permuted_test_labels_give_chance_level_and_equal_predictions(protocol, features):
     made = features(30.0, n_test=1000)
     before = evaluate(protocol, made)
     labels = np.random.default_rng(1).permutation(made.test_y)

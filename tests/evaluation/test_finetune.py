@@ -68,7 +68,7 @@ def test_postures_are_learned_and_an_epoch_is_chosen_on_training_clips(tuned):
     assert result.metrics["accuracy_selected"] == chosen["test_accuracy"]
 
 
-def test_it_starts_from_the_trained_encoder_or_from_the_initial_one(postures):
+def test_finetuning_starts_from_the_trained_or_initial_encoder(postures):
     def first_weight(cls):
         task = postures.task(postures.sides())
         part = Part("all-train", 0, np.arange(TRAIN), np.arange(0))
@@ -80,7 +80,7 @@ def test_it_starts_from_the_trained_encoder_or_from_the_initial_one(postures):
     assert not torch.equal(first_weight(FineTune), first_weight(Supervised))
 
 
-def test_few_labels_are_means_over_lists_which_the_record_names(tuned):
+def test_few_label_results_are_means_over_recorded_lists(tuned):
     result = tuned(SemiSupervised, label_share=0.4, draws=3, epochs=3, val_share=0.3)
     assert result.predictions["predicted"].shape[0] == 3
     assert result.metrics["n_train"] == len(result.details["labels"]) * 8 / 3
@@ -90,7 +90,7 @@ def test_few_labels_are_means_over_lists_which_the_record_names(tuned):
     assert {row["draw"] for row in result.curve} == {0, 1, 2}
 
 
-def test_only_labeled_clips_are_looked_at(postures, tuned, monkeypatch):
+def test_only_labeled_clips_are_used(postures, tuned, monkeypatch):
     seen = []
     step = Fit.train_step
     monkeypatch.setattr(
@@ -104,7 +104,7 @@ def test_only_labeled_clips_are_looked_at(postures, tuned, monkeypatch):
     ("cls", "settings"),
     [(FineTune, {}), (Supervised, {}), (SemiSupervised, {"label_share": 0.3, "draws": 2}), (AimCLRSemi, {"draws": 1})],
 )
-def test_labels_of_test_clips_reach_nothing(postures, tuned, cls, settings):
+def test_labels_of_test_clips_have_no_effect(postures, tuned, cls, settings):
     sides = postures.sides()
     permuted = replace(sides, test_y=np.random.default_rng(1).permutation(sides.test_y))
     how = {"epochs": 2, "val_share": 0.2, "best_on_test": True, **settings}
@@ -116,7 +116,7 @@ def test_labels_of_test_clips_reach_nothing(postures, tuned, cls, settings):
 
 
 # ------------------------------------------------------------------------------------------------ by what it steps
-def test_layer_decay_is_that_of_the_literal_rule(postures):
+def test_layer_decay_follows_the_literal_rule(postures):
     encoder, head = ViT(ViTConfig(dim=16, depth=3, heads=2), NTU25, GRID), torch.nn.Linear(32, 4)
     groups = FineTune(layer_decay=0.5, head_lr=2.0, weight_decay=1.0).groups(encoder, head)
     found = {p: (g["lr_scale"], g["weight_decay"]) for g in groups for p in g["params"]}
@@ -128,7 +128,7 @@ def test_layer_decay_is_that_of_the_literal_rule(postures):
     assert len(found) == len(list(encoder.parameters())) + 2
 
 
-def test_the_first_steps_are_those_of_a_literal_loop(postures, fit):
+def test_the_first_steps_equal_a_literal_loop(postures, fit):
     """AdamW with a group per parameter, warm-up and cosine, smoothed targets written out."""
     mine = fit(drop_path=0.0, weight_decay=0.1, label_smoothing=0.2, layer_decay=0.7, warmup=0.2, min_lr=1e-4)
     theirs = fit(drop_path=0.0).model
@@ -162,7 +162,7 @@ def test_the_first_steps_are_those_of_a_literal_loop(postures, fit):
     assert rates[10] == pytest.approx(1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * 6 / 16)) / 2)
 
 
-def test_frozen_trains_the_classifier_alone(fit):
+def test_frozen_trains_only_the_classifier(fit):
     made = fit(frozen=True, head_hidden=8)
     before = {name: x.clone() for name, x in made.model.state_dict().items()}
     for batch, view in made.batches():

@@ -59,7 +59,7 @@ def test_feature_fusion_scales_every_set_to_length_one(sets):
 
 
 @pytest.mark.parametrize("summed", ["scores", "logits"])
-def test_a_weighted_sum_is_that_of_every_streams_scores_or_logits(sets, summed):
+def test_a_weighted_sum_adds_scores_or_logits_of_all_streams(sets, summed):
     weights, seen = (0.6, 0.6, 0.4), []  # joint, bone, motion in AimCLR's ensemble_ntu_cs.py
     result = evaluate_sets(SHORT, sets, summed, 5, "cpu", lambda done, total: seen.append(done / total), weights)
     assert seen == sorted(seen) and seen[-1] == 1
@@ -96,7 +96,7 @@ def test_nearest_neighbors_sum_similarities(sets, metric):
 
 
 # ------------------------------------------------------------------------------------------------ of runs
-def test_a_bone_stream_is_the_features_of_bones(session, resolved):
+def test_a_bone_stream_gives_features_of_bones(session, resolved):
     run = pretrain(session, resolved("untrained"))
     own = eval_spec(session.host, run, "knn")
     (joint,) = feature_sets(session, run, own).values()
@@ -115,7 +115,7 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
     assert np.abs(bone.test_x - joint.test_x).max() > 1e-3
 
 
-def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
+def test_unrelated_runs_are_not_fused(session, resolved):
     run = pretrain(session, resolved("mamp", epochs=1))
     fused = {"streams": ("bone", "joint"), "fusion": "scores"}
     centered = pretrain(session, resolved("mamp", epochs=1, **{"train.center": "body"}))
@@ -140,6 +140,6 @@ def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
         ({"streams": ("joint", "bone"), "fusion": "scores", "partners": ("1", "2")}, "3 runs cannot have 2 streams"),
     ],
 )
-def test_streams_and_fusion_that_contradict_each_other_are_one_sentence(session, resolved, fields, said):
+def test_contradictory_streams_and_fusion_are_one_error(session, resolved, fields, said):
     with pytest.raises(SkelbenchError, match=said):
         eval_spec(session.host, resolved("untrained"), "knn", **fields)

@@ -73,7 +73,7 @@ def test_missing_joints_are_hidden_from_the_encoder_in_every_patch(hiding):
 
 @pytest.mark.parametrize("hiding", ["replace-tokens", "drop-tokens", "drop-lines"])
 @pytest.mark.parametrize("cls", [True, False])
-def test_coordinates_of_missing_joints_change_not_a_bit(hiding, cls):
+def test_coordinates_of_missing_joints_have_no_effect(hiding, cls):
     encoder = vit(hiding, cls=cls)
     with torch.no_grad():
         plain, far = (encode(encoder, missing(large=large)[0], hiding, GRID.patch) for large in (0.0, 1e6))
@@ -82,7 +82,7 @@ def test_coordinates_of_missing_joints_change_not_a_bit(hiding, cls):
     assert not torch.allclose(plain.pooled_RD, blind, atol=1e-2), "an encoder that is not told sees them"
 
 
-def test_an_encoder_that_learned_to_hide_nothing_is_refused_and_told_what_to_do():
+def test_an_encoder_that_cannot_hide_tokens_is_rejected_with_advice():
     with pytest.raises(SkelbenchError, match="neither a mask token nor .*parent-fill or zero-fill"):
         encode(Seen(), missing()[0], "", GRID.patch)
     view = view_of(NTU25, GRID, BODIES)
@@ -114,7 +114,7 @@ def test_tokens_of_low_mean_confidence_are_hidden(threshold):
 
 
 @pytest.mark.parametrize("cls", [True, False])
-def test_bodies_that_keep_different_numbers_of_tokens_are_encoded_as_if_alone(cls):
+def test_bodies_with_different_numbers_of_tokens_are_encoded_independently(cls):
     view, encoder = doubtful(NTU25), vit("drop-tokens", cls=cls)
     hidden_RN = hidden_tokens(view, 4, 0.5)
     assert len((~hidden_RN).sum(1).unique()) > 1

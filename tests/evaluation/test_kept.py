@@ -38,13 +38,13 @@ def rows(folder, methods=METHODS, grid=GRID):
     return list(kept_rows(HOST, [(method, grid) for method in methods], folder=folder))
 
 
-def test_a_count_is_made_once_and_read_back_whole(counted, tmp_path):
+def test_a_count_is_made_once_and_read_back(counted, tmp_path):
     first = rows(tmp_path)
     assert counted == ["mamp", "slim"] and rows(tmp_path) == first and len(counted) == 2
     assert first[0].encoder.uncounted_ops == {"softmax": 8} and first[0].visible_macs == 0.5
 
 
-def test_a_killed_command_keeps_its_counts_and_kept_rows_are_reported_at_once(counted, tmp_path):
+def test_counts_of_a_killed_command_are_kept_and_reported(counted, tmp_path):
     pairs, reports = [(method, GRID) for method in METHODS], []
     killed = kept_rows(HOST, pairs, tmp_path)
     first = next(killed)  # the generator never comes to its end
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_counted_again_and_replaced(counted, tmp_path):
     assert rows(tmp_path) == again and len(counted) == 4
 
 
-def test_counts_that_ship_are_those_of_the_counters(tmp_path):
+def test_shipped_counts_equal_the_counters(tmp_path):
     """Compare methods that take little time; ``python -m benchmarks.flops --check`` compares all."""
     methods = [HOST.get("methods", name) for name in ("skeletonmae", "gfp")]
     pairs = [(method, GridSpec(frames=64, patch=8)) for method in methods]

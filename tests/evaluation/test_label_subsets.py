@@ -27,12 +27,12 @@ GOLDEN = ["3eab9e58bbd0749f", "932e117b57a8fe36", "38458cf5275751e1", "95bf78fc0
 FIRST = [39, 133, 198, 250, 261, 725, 836, 847, 902, 954]
 
 
-def test_the_lists_are_those_that_were_published():
+def test_the_lists_equal_the_published_lists():
     assert [each.sha256[:16] for each in lists(EVEN, 0.01)] == GOLDEN
     assert lists(EVEN, 0.01)[0].ids.tolist() == FIRST
 
 
-def test_five_lists_differ_and_hang_on_data_split_and_number():
+def test_five_lists_differ_and_depend_on_data_split_and_number():
     first = lists(EVEN, 0.1)
     assert len({each.sha256 for each in first}) == DRAWS
     assert first[0].sha256 == lists(EVEN, 0.1)[0].sha256
@@ -50,7 +50,7 @@ def test_five_lists_differ_and_hang_on_data_split_and_number():
     draw=st.integers(0, 9),
 )
 @settings(max_examples=40)
-def test_every_class_has_its_share(counts, share, draw):
+def test_every_class_has_its_fraction_of_labels(counts, share, draw):
     labels = np.repeat(np.arange(len(counts)), counts)
     ids = np.flatnonzero(np.ones(len(labels)))
     found = label_subset(store(labels), "s", ids, share, draw)
@@ -60,7 +60,7 @@ def test_every_class_has_its_share(counts, share, draw):
     assert set(found.ids) <= set(larger.ids)
 
 
-def test_without_classes_it_is_the_share_of_all_clips():
+def test_unstratified_lists_take_a_fraction_of_all_clips():
     found = lists(EVEN, 0.0119, stratified=False)
     assert {len(each.ids) for each in found} == {11}
     with pytest.raises(SkelbenchError, match="less than one clip; take a larger share"):

@@ -17,7 +17,7 @@ class Watching(nn.Module):
         return self.layer(view.x_RTJC)
 
 
-def test_latency_runs_in_evaluation_mode_and_says_what_was_timed():
+def test_latency_runs_in_evaluation_mode_and_records_its_conditions():
     encoder = Watching().train()
     results = latency(encoder, lambda batch: View.of(torch.zeros(batch, 1, 2, 5, 3)), (1, 4), warmup=2, repeats=5)
     assert encoder.calls == [(1, False, True)] * 7 + [(4, False, True)] * 7
@@ -28,7 +28,7 @@ def test_latency_runs_in_evaluation_mode_and_says_what_was_timed():
         assert result.iqr_ms >= 0
 
 
-def test_peak_memory_counts_what_lives_at_the_same_time():
+def test_peak_memory_counts_simultaneous_tensors():
     """Three tensors of 4 MB are made, two live at once; views and what was there before take nothing."""
     mega = 2**20
     before = torch.zeros(mega)

@@ -20,7 +20,7 @@ def matrix(n, pairs):
 
 @settings(max_examples=100)
 @given(PAIRS)
-def test_rows_share_a_letter_exactly_where_they_are_not_told_apart(case):
+def test_rows_share_a_letter_exactly_if_they_do_not_differ(case):
     different = matrix(*case)
     found = letters(different)
     assert all(found)

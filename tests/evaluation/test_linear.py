@@ -68,7 +68,7 @@ def test_standardized_probe_ignores_scale_and_offset_of_every_feature(make_featu
     assert abs(raw.metrics["train_loss"] - straight.metrics["train_loss"]) > 0.05
 
 
-def test_goes_on_until_the_training_loss_stands_still(make_features):
+def test_the_probe_trains_until_the_loss_is_constant(make_features):
     features = make_features(n_train=400, separation=0.3)
     slow = Linear(lr=1e-3, min_steps=500, val_share=0)
     stopped = evaluate(features, slow.model_copy(update={"max_steps": 500}))

@@ -158,7 +158,7 @@ def test_three_counters_agree_exactly_on_a_vit(cls, fused, visible):
     assert set(count.versions) == {"fvcore", "torch"} and "2 x MACs" in count.convention
 
 
-def test_a_wrong_closed_form_is_refused_with_the_numbers():
+def test_a_wrong_closed_form_is_rejected_with_the_numbers():
     with pytest.raises(SkelbenchError, match=r"disagree by .* PlainViT .*closed form.*layer_norm x4"):
         count_encoder(PlainViT(GRID, honest=False), GRID, TOPOLOGY)
 
@@ -193,7 +193,7 @@ class Convolution(Encoder):
 
 @pytest.mark.parametrize("padding,shorter", [("same", 0), ("valid", 4)])
 @pytest.mark.parametrize("groups", [1, 2])
-def test_a_convolution_that_is_padded_by_name(padding, shorter, groups):
+def test_a_convolution_with_named_padding_is_counted(padding, shorter, groups):
     count = count_encoder(Convolution(padding, groups), GRID, TOPOLOGY)
     assert count.macs == (GRID.frames - shorter) * 3 * (15 * 8 + 8 * 8 // groups)
 

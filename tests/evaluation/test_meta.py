@@ -26,7 +26,7 @@ def counted(layer, x):
     ids=["plain", "deep", "without biases"],
 )
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
-def test_all_frames_at_once_are_one_frame_after_the_other(kind, settings, learned, monkeypatch):
+def test_counting_all_frames_at_once_equals_frame_by_frame(kind, settings, learned, monkeypatch):
     layer, x = kind(7, 5, **settings).to("meta"), torch.empty(6, 4, 7, device="meta", requires_grad=learned)
     found = counted(layer, x)
     monkeypatch.setattr(meta, "_AllFrames", nullcontext)
@@ -35,7 +35,7 @@ def test_all_frames_at_once_are_one_frame_after_the_other(kind, settings, learne
 
 @pytest.mark.parametrize("kind", [nn.Conv1d, nn.ConvTranspose1d])
 @pytest.mark.parametrize("groups", [1, 3, 12])
-def test_gradients_of_grouped_convolutions_cost_as_much_as_they_do_forward(kind, groups):
+def test_gradients_of_grouped_convolutions_cost_as_much_as_forward(kind, groups):
     layer, x = kind(12, 24, 5, groups=groups, device="meta"), torch.zeros(2, 12, 9, device="meta", requires_grad=True)
     with meta.flop_counter() as counter:
         y = layer(x)

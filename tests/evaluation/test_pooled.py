@@ -44,7 +44,7 @@ def test_the_iqm_is_resampled_within_tasks():
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=5), st.randoms())
-def test_chances_that_the_figure_found_speaks_against_are_outside(sizes, random):
+def test_probabilities_that_the_data_contradict_are_outside_the_interval(sizes, random):
     """By the formula of the variance written out, on a grid of chances."""
     a, b = ([np.array([random.gauss(0, 1) for _ in range(size)]) for size in side] for side in zip(*sizes))
     found = probability_of_improvement(a, b)

@@ -58,7 +58,7 @@ def test_predictions_account_for_the_headline(protocol, make_features):
     assert all(isinstance(value, float) for value in result.metrics.values())
 
 
-def test_bad_features_are_refused_in_one_sentence(make_features):
+def test_bad_features_are_one_error(make_features):
     good = make_features()
     holed = good.test_x.copy()
     holed[7, 3] = np.nan

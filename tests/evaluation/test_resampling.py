@@ -14,7 +14,7 @@ def d_of(both: int, only_a: int, only_b: int) -> np.ndarray:
     return np.array([0] * both + [1] * only_a + [-1] * only_b)
 
 
-def test_clips_are_resampled_as_one_by_one():
+def test_resampling_of_clips_equals_a_loop():
     d_C = d_of(65, 25, 10)
     rng = np.random.default_rng(1)
     naive = d_C[rng.integers(0, 100, (20_000, 100))].mean(1)
@@ -44,7 +44,7 @@ def test_subjects_are_resampled_whole():
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(-40, 40), min_size=2, max_size=9))
-def test_p_over_subjects_is_the_share_of_sign_flips(totals):
+def test_p_over_subjects_is_the_fraction_of_sign_flips(totals):
     flips = [abs(np.dot(signs, totals)) for signs in itertools.product((-1, 1), repeat=len(totals))]
     exact = float(np.mean(np.array(flips) >= abs(sum(totals))))
     found = over_subjects(np.array(totals), np.arange(len(totals)), n=50)
@@ -61,7 +61,7 @@ def made(rng: np.random.Generator, subjects: int, clips: int, between: float) ->
     return (u < up).astype(int) - (u > 1 - down).astype(int), subject_C
 
 
-def test_design_effect_is_that_of_clusters():
+def test_design_effect_equals_the_cluster_formula():
     """1 + (m - 1) rho for m equally correlated clips of each subject; 1 for one subject, and where nothing differs."""
     rng = np.random.default_rng(6)
     effects = []

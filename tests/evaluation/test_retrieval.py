@@ -52,7 +52,7 @@ def test_equals_the_definition(seed, ties):
     assert {k: metrics[f"recall_at_{k}"] for k in recall} == pytest.approx(recall)
 
 
-def test_streams_are_measured_together_and_alone(make_features):
+def test_streams_are_measured_together_and_separately(make_features):
     good, poor = make_features(separation=3.0), make_features(separation=0.2, seed=1)
     poor = dataclasses.replace(
         poor, **{name: getattr(good, name) for name in ("train_y", "test_y", "train_ids", "test_ids")}

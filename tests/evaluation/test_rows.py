@@ -39,10 +39,10 @@ def test_slim_has_two_global_views_and_heads(host):
     assert row.step_flops > 4 * row.head_macs
 
 
-def test_a_method_that_cannot_be_counted_is_left_out_and_named(host, caplog):
+def test_an_uncountable_method_is_skipped_and_named(host, caplog):
     broken = replace(host.get("methods", "skeletonmae"), name="broken", native={"method.no_such": 1})
     cells = [(broken, COMPACT), (host.get("methods", "skeletonmae"), COMPACT)]
     with caplog.at_level(logging.WARNING):
         rows = list(flops_rows(host, cells))
     assert [row.method for row in rows] == ["skeletonmae"]
-    assert "broken at 8 tokens is left out" in caplog.text
+    assert "broken at 8 tokens is skipped" in caplog.text

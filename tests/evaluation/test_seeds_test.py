@@ -24,7 +24,7 @@ def every_flip(a_SC: np.ndarray, b_SC: np.ndarray) -> float:
 
 @settings(max_examples=60)
 @given(OUTCOMES)
-def test_p_is_the_share_of_sign_flips(case):
+def test_p_is_the_fraction_of_sign_flips(case):
     a_SC, b_SC = case
     test = seeds_test(a_SC, b_SC)
     assert test.p_value == pytest.approx(every_flip(a_SC, b_SC), abs=1e-12)
@@ -33,7 +33,7 @@ def test_p_is_the_share_of_sign_flips(case):
     assert mirrored.p_value == pytest.approx(test.p_value) and mirrored.difference == pytest.approx(-test.difference)
 
 
-def test_seeds_that_agree_are_no_further_clips():
+def test_agreeing_seeds_do_not_count_as_further_clips():
     """Seeds with the same outcomes add nothing: p and interval stay, as they would not if clips were pooled."""
     rng = np.random.default_rng(0)
     a_C, b_C = rng.random(200) < 0.6, rng.random(200) < 0.5
@@ -101,7 +101,7 @@ def test_the_interval_over_seeds_covers_the_true_difference(seeds, of_seeds):
     assert of_seeds == 0 or np.mean(of_these_trainings) < 0.9
 
 
-def test_six_seeds_or_more_have_a_say_in_p():
+def test_six_seeds_or_more_affect_p():
     rng = np.random.default_rng(0)
     b_SC = rng.random((6, 400)) < 0.3
     assert seeds_test(b_SC | (rng.random(b_SC.shape) < 0.3), b_SC).p_value == pytest.approx(2 / 2**6)

@@ -120,12 +120,12 @@ def test_verdict_names_the_better_one():
     assert paired_test(ids, b, ids, a, names=("untrained", "slim")).verdict.startswith("slim is better than untrained")
     a, b = outcomes(200, 12, 10, 78)
     verdict = paired_test(ids, a, ids, b, names=("slim", "untrained")).verdict
-    assert verdict.startswith("no difference shown between slim and untrained")
+    assert verdict.startswith("no significant difference between slim and untrained")
     assert "over 300 clips" in verdict
-    assert "no difference shown" in paired_test(ids, a, ids, a).verdict
+    assert "no significant difference" in paired_test(ids, a, ids, a).verdict
 
 
-def test_paired_test_refuses_other_clips():
+def test_paired_test_rejects_other_clips():
     right = np.ones(5, dtype=bool)
     with pytest.raises(SkelbenchError, match="share 4 test clips"):
         paired_test(np.arange(5), right, np.arange(1, 6), right)
@@ -140,7 +140,7 @@ def test_a_claim_rests_on_the_wider_interval_and_the_larger_p():
     assert test.by_clip.p_value < 1e-9 and test.by_subject.p_value == pytest.approx(74 / 256)  # 6 or more of 8, or 2
     assert test.p_value == test.by_subject.p_value and test.interval == test.by_subject.interval
     assert test.by_subject.width > 2 * test.by_clip.width and test.over == "8 subjects" and not test.caution
-    assert "over 8 subjects" in test.verdict and test.verdict.startswith("no difference shown")
+    assert "over 8 subjects" in test.verdict and test.verdict.startswith("no significant difference")
     often = paired_test(ids, ids % 3 > 0, ids, ids % 3 == 1, subjects_a=ids // 2)  # clips are the wider here
     assert often.over == "200 clips" and often.verdict.count("200 clips") == 1
     alone = paired_test(ids, a, ids, b)
@@ -154,7 +154,7 @@ def test_a_claim_rests_on_the_wider_interval_and_the_larger_p():
     assert independent.interval == max((independent.by_clip, independent.by_subject), key=lambda x: x.width).interval
 
 
-def test_the_interval_of_an_accuracy_is_over_subjects_where_that_is_wider():
+def test_the_interval_of_an_accuracy_is_over_subjects_if_wider():
     right, clips = np.array([20, 20, 20, 0, 20, 5, 20, 20]), np.full(8, 20)
     interval, over = accuracy_interval(125 / 160, 160, (right, clips))
     assert over == "8 subjects" and interval[1] - interval[0] > 0.3 and interval[0] < 125 / 160 < interval[1]

@@ -109,7 +109,7 @@ class Mixed(Distil):
         return {"loss": (joint @ rows).log_softmax(-1).mean()}
 
 
-def test_shapes_alone_give_the_counts_of_a_real_step():
+def test_counting_on_shapes_equals_a_real_step():
     real, on_shapes = (
         count_step(Mixed().to(device), {name: view.to(device) for name, view in views(3).items()}, STEP)
         for device in ("cpu", "meta")
@@ -136,7 +136,7 @@ def test_absent_bodies_cost_nothing():
     assert cost.total_macs == pytest.approx(0.75 * full.total_macs)
 
 
-def test_a_step_that_needs_values_is_run(monkeypatch):
+def test_a_step_that_needs_values_is_executed(monkeypatch):
     def on(device, count):
         return {name: view.to(device) for name, view in views(count).items()}
 
@@ -151,7 +151,7 @@ def test_a_step_that_needs_values_is_run(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [Distil, Peeking])
-def test_the_method_is_left_alone(kind):
+def test_counting_does_not_change_the_method(kind):
     method, generator = kind().eval(), STEP.generator.get_state()
     before = {name: value.clone() for name, value in method.state_dict().items()}
     count_step(method, views(2), STEP)
@@ -193,7 +193,7 @@ class InPhases(Distil):
         return {"loss": (self.heads["one"](rows) @ keys.T).sum()}
 
 
-def test_phases_count_by_their_share_of_a_long_schedule(monkeypatch):
+def test_phases_count_by_their_fraction_of_a_long_schedule(monkeypatch):
     monkeypatch.setattr(report, "build_method", lambda *_: InPhases())
     monkeypatch.setattr(report, "fake_views", lambda spec, topology, clips, bodies, device: views(clips, bodies))
     cost = report.step_cost(RunSpec(method="phases"), None, None)

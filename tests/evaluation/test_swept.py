@@ -48,7 +48,7 @@ def apart(part, num_classes, config, lr, weight_decay, seed):
     return probe
 
 
-def test_together_is_as_apart(features):
+def test_probes_trained_together_equal_separate_probes(features):
     part = Part.of(features.train_x, features.train_y, "cpu")
     pairs = [(1e-3, 0.0), (1e-2, 1.0), (0.1, 0.1)]
     heads = fit_linear(part, 4, SHORT.recipe(), seed=3, pairs=pairs)
@@ -58,7 +58,7 @@ def test_together_is_as_apart(features):
         torch.testing.assert_close(bias_C, probe.bias.detach(), rtol=1e-3, atol=1e-5)
 
 
-def test_the_chosen_setting_is_trained_anew_as_linear_trains_it(features):
+def test_the_chosen_setting_is_trained_again_like_linear(features):
     result = evaluate(features, seed=5)
     chosen = {"lr": result.metrics["chosen_lr"], "weight_decay": result.metrics["chosen_weight_decay"]}
     lengths = {"epochs": 4, "min_steps": 30, "batch_size": 64}
@@ -67,7 +67,7 @@ def test_the_chosen_setting_is_trained_anew_as_linear_trains_it(features):
     assert result.metrics["n_train"] == 240 and result.metrics["accuracy"] == same.metrics["accuracy"]
 
 
-def test_what_is_best_on_the_held_out_subjects_is_chosen(features):
+def test_the_best_setting_on_held_out_subjects_is_chosen(features):
     """With the labels of the held-out clips turned, only the rate that learns nothing is right by chance."""
     result = evaluate(features, SHORT.model_copy(update={"lrs": (1e-6, 1e-2), "weight_decays": (0.1,)}))
     assert result.metrics["chosen_lr"] == 1e-2

@@ -26,7 +26,7 @@ class Mine(Method):
         (lambda weight: {"loss": weight.detach().sum()}, "depends on no trainable parameter"),
     ],
 )
-def test_a_step_without_a_loss_to_train_on(step, sentence):
+def test_a_step_without_a_loss_is_an_error(step, sentence):
     with pytest.raises(SkelbenchError, match=sentence):
         Mine(step)({}, None)
     assert Mine(lambda weight: {"loss": weight.sum()})({}, None)["loss"] == 2

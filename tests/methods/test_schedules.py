@@ -12,6 +12,6 @@ def step(index, total=10):
 
 
 @pytest.mark.parametrize("warmup, expected", [(0.0, [0.07, 0.07, 0.07]), (0.5, [0.04, 0.046, 0.07])])
-def test_the_teacher_warms_up_for_so_long_and_without_a_warm_up_not_at_all(warmup, expected):
+def test_teacher_temperature_follows_its_warm_up(warmup, expected):
     config = PrototypeSettings(teacher_temp_start=0.04, teacher_temp=0.07, teacher_temp_warmup=warmup)
     assert [config.teacher_temp_at(step(index)) for index in (0, 1, 9)] == pytest.approx(expected)

@@ -17,7 +17,7 @@ def gradients(module, *xs):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_rotated_attention_and_its_gradients_are_timms(bias):
+def test_rotated_attention_and_gradients_equal_timm(bias):
     from timm.layers import AttentionRope
 
     torch.manual_seed(0)

@@ -26,7 +26,7 @@ def test_column_0_is_the_clips_own_key(logits_Bn):
 
 
 @pytest.mark.parametrize("several", ["mean", "sum"])
-def test_info_nce_of_one_and_of_several_positives(logits_Bn, several):
+def test_info_nce_with_one_and_several_positives(logits_Bn, several):
     positive_Bn = made(5, 10, seed=3) > 0.8
     positive_Bn[:, 0] = True
     for b, loss in enumerate(info_nce(logits_Bn, positive_Bn, several).tolist()):
@@ -40,7 +40,7 @@ def test_info_nce_of_one_and_of_several_positives(logits_Bn, several):
     assert torch.allclose(info_nce(logits_Bn, only_key, several), info_nce(logits_Bn))
 
 
-def test_distributions_reach_the_student_alone_with_one_gradient(logits_Bn):
+def test_distillation_gradients_reach_only_the_student(logits_Bn):
     student, teacher = logits_Bn.clone().requires_grad_(), (logits_Bn.flip(0) * 0.5).requires_grad_()
     p, q = teacher.softmax(1), student.softmax(1)
     assert torch.allclose(divergence(student, teacher), (p * (p / q).log()).sum(1), atol=1e-5)
@@ -52,7 +52,7 @@ def test_distributions_reach_the_student_alone_with_one_gradient(logits_Bn):
     assert teacher.grad is None
 
 
-def test_nearest_are_the_largest_and_never_more_than_there_are(logits_Bn):
+def test_nearest_keys_have_the_largest_logits(logits_Bn):
     chosen = nearest(logits_Bn, 3)
     for b in range(5):
         assert set(chosen[b].nonzero()[:, 0].tolist()) == set(logits_Bn[b].argsort(descending=True)[:3].tolist())
@@ -60,7 +60,7 @@ def test_nearest_are_the_largest_and_never_more_than_there_are(logits_Bn):
 
 
 @pytest.mark.parametrize("size,clips", [(24, 4), (10, 4), (3, 4), (1, 1)])
-def test_a_queue_holds_the_last_keys_that_were_written_and_no_others(size, clips):
+def test_a_queue_holds_only_the_last_written_keys(size, clips):
     queue, written = KeyQueue(size, 2), []
     for step in range(10):
         held = {tuple(row) for row in queue.written(step, clips).tolist()}

@@ -6,7 +6,7 @@ from skelbench.models.decorrelation import barlow, covariance, cross_correlation
 
 
 @pytest.mark.parametrize("clips,width", [(12, 5), (5, 12), (2, 3)])
-def test_against_sums_over_pairs_of_features(clips, width):
+def test_losses_equal_sums_over_pairs_of_features(clips, width):
     generator = torch.Generator().manual_seed(clips)
     a, b = (torch.randn(clips, width, generator=generator, dtype=torch.float64) * 0.7 + 3 for _ in range(2))
     a[:, 0] = 1.5  # a feature that has collapsed
@@ -28,7 +28,7 @@ def test_against_sums_over_pairs_of_features(clips, width):
     assert float(covariance(a)) == pytest.approx(squares / width, rel=1e-3, abs=1e-7)
 
 
-def test_gradients_of_both_forms_of_the_covariance_are_those_of_the_table():
+def test_both_covariance_forms_have_equal_gradients():
     for clips, width in ((4, 9), (9, 4)):
         x = torch.randn(clips, width, generator=torch.Generator().manual_seed(1)).requires_grad_()
         table = torch.cov(x.T)

@@ -41,7 +41,7 @@ def test_update_follows_the_definition(student):
     assert teacher[1].num_batches_tracked == 3
 
 
-def test_in_train_mode_batch_norm_has_statistics_of_its_own_and_dropout_draws_anew(student):
+def test_train_mode_copies_have_own_statistics_and_dropout(student):
     """It normalizes by the batch while its owner trains, and is neither overwritten nor averaged."""
     owner = nn.ModuleDict({"student": student, "teacher": ema_copy(student, mode="train")})
     teacher, x = owner["teacher"], torch.randn(8, 3)

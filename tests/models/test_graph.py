@@ -5,7 +5,7 @@ from skelbench.views.skeleton.topology import topologies
 
 
 @pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_a_joint_is_made_of_itself_of_where_its_bone_begins_and_of_the_mean_of_those_that_begin_at_it(topology):
+def test_the_graph_weights_a_joint_its_parent_and_its_children(topology):
     own, parents, children = bone_subsets(topology)
     every = range(topology.num_joints)
     for k in every:

@@ -45,14 +45,14 @@ def told(prototype_n, view):
         (lambda view, clip, slot: 0 * clip, {}),
     ],
 )
-def test_what_rows_share_is_told_apart_from_what_is_of_the_clip(prototype, expected):
+def test_information_is_split_into_parts_and_clip(prototype, expected):
     view = view_of()
     slot_R, clip_R = view.rows_R % BODIES, view.clip_R
     found = told(prototype(view.rows_R // (CLIPS * BODIES), clip_R, slot_R), view)
     assert found == pytest.approx(dict.fromkeys(("view", "slot", "clip"), 0.0) | expected, abs=1e-6)
 
 
-def test_hidden_tokens_are_compared_at_the_same_place():
+def test_masked_tokens_are_compared_at_the_same_position():
     view = view_of(masked=True)
     place_I, row_I = view.masked_I % TOKENS, view.masked_I // TOKENS
     assert told(place_I, view) == pytest.approx({"place": math.log(TOKENS), "view": 0, "slot": 0, "clip": 0}, abs=1e-6)
@@ -61,7 +61,7 @@ def test_hidden_tokens_are_compared_at_the_same_place():
     )
 
 
-def test_an_objective_tells_it_of_its_last_step():
+def test_an_objective_reports_its_last_step():
     """Eight prototypes, one for each clip."""
     view, W = view_of(), torch.eye(CLIPS)
     z, objective = W[view.clip_R], PrototypeObjective(CLIPS, "none")

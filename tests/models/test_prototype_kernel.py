@@ -63,5 +63,5 @@ def errors():
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", CASES)
-def test_loss_and_gradients_are_those_of_the_reference(case, mode, errors):
+def test_loss_and_gradients_equal_the_reference(case, mode, errors):
     assert max(errors[f"{case}, {mode}"]) < 2e-5

@@ -89,7 +89,7 @@ def grads(loss, tensors):
 
 @pytest.mark.parametrize("chunk", [1, 4, 50])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_are_those_of_the_plain_version(mode, chunk, rows):
+def test_loss_and_gradients_equal_the_plain_version(mode, chunk, rows):
     rows(chunk)
     tensors, centering = sample(), centering_of(mode)
     expected = plain(centering, **tensors, **TEMPS)
@@ -198,7 +198,7 @@ def test_large_logits_neither_overflow_nor_vanish(mode, rows):
 
 
 @pytest.mark.parametrize(("mode", "products"), [("none", 3 * 3 + 1), ("center", 3 * 3 + 1), ("sinkhorn", 3 * 3 + 4)])
-def test_runs_on_shapes_alone_and_every_product_is_counted(mode, products, rows):
+def test_the_loss_runs_on_shapes_and_every_product_is_counted(mode, products, rows):
     """One teacher product (Sinkhorn three more); per view logits and two gradients."""
     rows(5)
     tensors = {name: value.detach().to("meta") for name, value in sample(dtype=torch.float32).items()}
@@ -302,7 +302,7 @@ def test_kernels_are_chosen_on_a_gpu_in_bf16(monkeypatch):
         assert compile_parts(method, device, mode, precision) == (False, "")
 
 
-def test_without_a_compiler_or_prototypes_training_goes_on_with_a_note(monkeypatch):
+def test_without_a_compiler_or_prototypes_training_continues_with_a_note(monkeypatch):
     def broken(on, *heads):
         if on:
             raise RuntimeError("no compiler\nfound")

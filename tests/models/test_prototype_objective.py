@@ -47,7 +47,7 @@ def entropy(p):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_figures_are_those_of_the_distributions_spelled_out(mode):
+def test_metrics_equal_explicit_distributions(mode):
     objective, tensors = objective_of(mode), sample()
     objective(*tensors, 0.1)
     q_nK = distributions(mode, objective, tensors[2], tensors[3], 0.1)
@@ -57,7 +57,7 @@ def test_figures_are_those_of_the_distributions_spelled_out(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_are_bitwise_those_of_the_loss_alone(mode):
+def test_loss_and_gradients_are_bitwise_those_of_the_bare_loss(mode):
     objective, tensors = objective_of(mode), sample()
     student = [x.requires_grad_() for x in tensors[:2]]
     centering = {"sinkhorn": Sinkhorn(), "running": objective.center and objective.center.center, "none": None}[mode]
@@ -71,7 +71,7 @@ def test_loss_and_gradients_are_bitwise_those_of_the_loss_alone(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_it_forgets_the_step_and_counts_the_samples_of_all_processes(mode, monkeypatch):
+def test_statistics_are_per_step_and_over_all_processes(mode, monkeypatch):
     objective = objective_of(mode)
     assert objective.figures() == {}
     objective(*sample(n=0), 0.1)

@@ -29,7 +29,7 @@ seeds = st.integers(0, 999)
 
 @settings(max_examples=20, deadline=None)
 @given(n=sizes, D=sizes, seed=seeds, decay=st.floats(0, 5))
-def test_it_is_the_formula(n, D, seed, decay):
+def test_effective_rank_is_the_formula(n, D, seed, decay):
     x = features(n, D, seed, decay)
     assert float(effective_rank(x)) == pytest.approx(literal(x), rel=1e-6)
     if n > 1:
@@ -45,7 +45,7 @@ def test_the_gram_matrix_is_accurate_enough(shape, decay):
 
 
 @pytest.mark.parametrize("centered", [False, True])
-def test_nothing_to_speak_of_is_zero_and_never_nan(centered):
+def test_empty_and_zero_features_have_rank_zero(centered):
     broken = features(4, 3)
     broken[1, 2] = math.nan
     endless = features(4, 3)

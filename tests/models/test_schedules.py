@@ -25,5 +25,5 @@ def test_cosine_is_the_formula():
     assert schedule.lr(1e-2, 60, 100) == pytest.approx(1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * 0.5)) / 2)
 
 
-def test_shipped_ones_are_found_by_name():
+def test_shipped_schedules_are_found_by_name():
     assert get_host().find("schedules", "step") is StepDecay and get_host().find("optimizers", "sgd").kind == "sgd"

@@ -21,7 +21,7 @@ def spec(**fields):
     return RunSpec(method="none", train=train, schedule="constant", **fields)
 
 
-def test_only_the_one_whose_turn_it_is_moves():
+def test_only_the_current_optimizer_updates_its_parameters():
     torch.manual_seed(0)
     net = Adversary()
     optim = Optimization(net.optim_groups(), spec(optimizer="sgd"), 10, ("main", "critic"))

@@ -10,7 +10,7 @@ from skelbench.models.two_branch import (
 T, J, D = 6, 25, 8
 
 
-def test_each_sequence_holds_every_coordinate_in_its_place():
+def test_each_sequence_has_every_coordinate_in_its_place():
     x_BMTJC = torch.randn(2, 2, T, J, 3)
     time, space = sequences(x_BMTJC)
     for b, m, t, j, c in [(0, 0, 0, 0, 0), (1, 1, 5, 24, 2), (0, 1, 3, 7, 1)]:
@@ -35,7 +35,7 @@ def test_the_layer_is_pytorchs_post_norm_layer():
     assert torch.allclose(ours(x_BnD), theirs(x_BnD), atol=1e-5)
 
 
-def test_sines_and_cosines_take_turns():
+def test_sines_and_cosines_alternate():
     table = sine_positions(5, 6)
     for place in range(5):
         for pair in range(3):

@@ -86,7 +86,7 @@ def test_forward_is_the_paper_written_out(form, masked, frames):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_dropped_tokens_leave_the_others_at_their_own_places(form):
+def test_dropped_tokens_do_not_move_the_others(form):
     model, view = build(FORMS[form], joints=5), clips(2, joints=5)
     keep_RK = torch.tensor([[0, 3, 7, 11], [2, 4, 9, 14]])
     encoded = model(view, keep_RK=keep_RK)
@@ -121,6 +121,6 @@ def test_standardized_input_is_the_plain_encoder_on_standardized_coordinates():
         ({"input_mean": (0.0, 0.0, 0.0)}, "belong together"),
     ],
 )
-def test_contradictory_settings_are_refused(fields, message):
+def test_contradictory_settings_are_rejected(fields, message):
     with pytest.raises(ValidationError, match=message):
         ViTConfig(**fields)

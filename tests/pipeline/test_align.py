@@ -8,7 +8,7 @@ from skelbench.pipeline.evaluate import eval_spec, feature_sets
 from skelbench.pipeline.pretrain import pretrain
 
 
-def test_an_aligned_run_is_another_run_and_no_alignment_is_the_run_of_before(resolved):
+def test_alignment_changes_the_id_and_none_keeps_it(resolved):
     plain, none = resolved("mamp").spec, resolved("mamp", **{"train.align": "none"}).spec
     aligned = resolved("mamp", **{"train.align": "frames"}).spec
     assert plain.id == none.id != aligned.id
@@ -17,7 +17,7 @@ def test_an_aligned_run_is_another_run_and_no_alignment_is_the_run_of_before(res
     assert type(aligned).model_validate(aligned.model_dump(mode="json")) == aligned
 
 
-def test_features_are_those_of_aligned_clips(session, resolved):
+def test_features_come_from_aligned_clips(session, resolved):
     """Features of the control without a network are the coordinates: between the shoulders there is no depth."""
     resolution = resolved("mamp", **{"train.align": "frames"})
     run, like = pretrain(session, raw_control(resolution, session.host)), resolution

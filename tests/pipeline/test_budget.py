@@ -48,18 +48,18 @@ def steps(resolved):
         ("minutes=2.5", "minutes", 2.5),
     ],
 )
-def test_a_budget_is_read_and_printed_so_that_it_is_read_again(text, kind, amount):
+def test_a_printed_budget_is_parsed_to_the_same_budget(text, kind, amount):
     budget = Budget.parse(text)
     assert budget == Budget(kind, amount) and Budget.parse(str(budget)) == budget and "+" not in str(budget)
 
 
 @pytest.mark.parametrize("text", ["", "40k", "clips=-4", "clips=1.5", "flops=1e999", "hours=3", 5])
-def test_what_is_no_budget_is_refused(text):
+def test_a_wrong_budget_is_rejected(text):
     with pytest.raises(SkelbenchError, match="write for example clips=40k"):
         Budget.parse(text)
 
 
-def test_methods_of_one_budget_spend_the_same_within_a_step(made, host):
+def test_methods_with_one_budget_differ_by_less_than_a_step(made, host):
     asked = 3e12
     for method in ("skeletonmae", "mamp"):
         resolved = made(method, "flops=3T")
@@ -71,7 +71,7 @@ def test_methods_of_one_budget_spend_the_same_within_a_step(made, host):
         assert resolved.modified == {"budget flops": "3e12"} and resolved.length.steps == steps(resolved)
 
 
-def test_a_preset_s_own_length_is_the_preset_s_run_however_it_is_asked_for(made, host):
+def test_a_budget_equal_to_the_preset_names_the_same_run(made, host):
     plain = made()
     assert plain.length is None
     length, batch = steps(plain), plain.spec.train.batch_size
@@ -86,7 +86,7 @@ def test_a_preset_s_own_length_is_the_preset_s_run_however_it_is_asked_for(made,
     assert steps(passes) == 30 and passes.spec.train.iters_per_epoch  # an epoch stays what it was
 
 
-def test_what_no_budget_can_be_is_a_sentence(made, monkeypatch):
+def test_impossible_budgets_are_errors(made, monkeypatch):
     with pytest.raises(SkelbenchError, match="budget steps=9 and train.epochs=3.* both say how long"):
         made(budget="steps=9", epochs=3.0)
     with pytest.raises(SkelbenchError, match="flops=10 is less than one step of 12 clips of method skeletonmae"):
@@ -98,13 +98,13 @@ def test_what_no_budget_can_be_is_a_sentence(made, monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["untrained", "raw"])
-def test_a_control_does_not_train_whatever_the_budget(made, method):
+def test_a_control_never_trains(made, method):
     resolved = made(method, "minutes=3", tokens=None)
     assert resolved.spec.id == made(method, tokens=None).spec.id and not resolved.modified
     assert f"{method} does not train: budget minutes=3 changes nothing" in resolved.notes
 
 
-def test_minutes_are_the_steps_that_were_timed_first(made, root, host, tmp_path, monkeypatch):
+def test_minutes_use_the_first_timing(made, root, host, tmp_path, monkeypatch):
     session = silent_session(root, host, tmp_path / "results")
     seconds = iter([0.5, 0.25, 9.0])
     monkeypatch.setattr(pace.Timer, "_seconds_per_step", lambda *_: next(seconds))

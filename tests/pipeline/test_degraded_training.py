@@ -11,7 +11,7 @@ from skelbench.reporting.controls import Controls
 FILL = {"train.degrade": [{"kind": "zero-fill", "share": 0.32}]}
 
 
-def test_what_is_degraded_is_part_of_the_id_and_nothing_is_the_run_of_before(resolved):
+def test_degradations_change_the_id_and_none_keeps_it(resolved):
     plain = resolved("mamp").spec
     ids = {plain.id}
     for how in ("zero-fill", ["zero-fill"], {"kind": "zero-fill"}, [{"kind": "zero-fill", "share": 0.2}]):
@@ -44,7 +44,7 @@ def test_training_sees_each_clip_degraded_once_by_the_seed_of_the_run(trainer):
     assert torch.equal(first, again) and not torch.equal(first, another)
 
 
-def test_the_run_learns_something_else_and_is_evaluated_on_clean_clips(session, resolved):
+def test_degraded_training_changes_weights_and_is_evaluated_on_clean_clips(session, resolved):
     made, plain = resolved("mamp", epochs=1, **FILL), resolved("mamp", epochs=1)
     run, clean = pretrain(session, made), pretrain(session, plain)
     assert run.encoder().read_bytes() != clean.encoder().read_bytes()

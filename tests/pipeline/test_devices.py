@@ -14,7 +14,7 @@ from skelbench.plugin.host import get_host
 
 
 @pytest.mark.parametrize("device,usual", [("cpu", "fp32"), ("cuda:0", "bf16"), ("cuda:1", "fp32")])
-def test_bf16_is_usual_on_a_card_that_has_it(device, usual, data_root, monkeypatch):
+def test_bf16_is_the_default_on_gpus_that_support_it(device, usual, data_root, monkeypatch):
     monkeypatch.setattr(module, "has_bf16", lambda device: device != "cuda:1")
     made = resolve(asked(), get_host(), data_root, device)
     assert made.spec.train.precision == usual
@@ -35,7 +35,7 @@ def leave_unset(*names, patch):
         patch.delenv(name)
 
 
-def test_a_named_gpu_is_the_current_one_and_deterministic_if_that_is_wanted(monkeypatch):
+def test_a_named_gpu_becomes_current_and_deterministic_on_request(monkeypatch):
     said = []
     monkeypatch.setattr(torch.cuda, "set_device", said.append)
     monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: None)

@@ -9,7 +9,7 @@ from skelbench.plugin.host import get_host
 from skelbench.training.loop import Trainer
 
 
-def test_who_was_followed_meanwhile_writes_nothing_more(tmp_path, monkeypatch):
+def test_a_process_that_lost_its_lease_writes_nothing(tmp_path, monkeypatch):
     """State after a night in a suspended machine: another command has taken the run over, worked and ended."""
     write_small_store(tmp_path)
     session = silent_session(tmp_path, get_host(), tmp_path / "results")

@@ -68,7 +68,7 @@ def measured(session, resolved, host):
     return measure
 
 
-def test_the_encoder_comes_anew_and_what_it_says_is_recorded(measured):
+def test_every_evaluation_gets_a_new_encoder_and_is_recorded(measured):
     run, record = measured()
     assert record["metrics"]["n_test"] == record["clips"]["test"] > 0
     found = predictions(run, record)
@@ -86,12 +86,12 @@ def test_subjects_are_those_of_the_clips_in_the_order_of_the_predictions(measure
         measured(order="others")
 
 
-def test_what_it_returns_wrong_is_told(measured):
+def test_wrong_results_of_a_protocol_are_errors(measured):
     with pytest.raises(SkelbenchError, match="evaluate_encoder: .*no metric 'accuracy'"):
         measured(wrong=True)
 
 
-def test_labels_of_test_clips_decide_nothing(session, resolved, host, monkeypatch):
+def test_labels_of_test_clips_do_not_affect_results(session, resolved, host, monkeypatch):
     """The same clips are training clips of the same classes, whatever the labels of the test side."""
     made = resolved("dino", epochs=1)
     run = pretrain(session, made)

@@ -41,7 +41,7 @@ def flat(root, host):
 @pytest.mark.parametrize(
     ("edit", "how"), [(("mean(1)", "amax(1)"), "a file of sha256"), (("=1", "=2"), "version 1, here it is 2")]
 )
-def test_an_edited_encoder_is_refused(edit, how, tmp_path, data_root):
+def test_an_edited_encoder_is_rejected(edit, how, tmp_path, data_root):
     file = tmp_path / "flat.py"
     file.write_text(ENCODER)
     session = silent_session(data_root, Host([file]), tmp_path / "results")
@@ -71,7 +71,7 @@ class Reader(Untrained):
 """
 
 
-def test_a_file_that_a_method_reads_decides_its_run(tmp_path, data_root):
+def test_a_file_that_a_method_reads_is_part_of_the_id(tmp_path, data_root):
     (tmp_path / "reader.py").write_text(READER)
 
     def made():

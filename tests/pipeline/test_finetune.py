@@ -26,7 +26,7 @@ def spec_of(host, run, protocol="finetune", config=(), **fields):
 
 
 @pytest.mark.parametrize("protocol", ["finetune", "supervised", "semi@1", "semi@10"])
-def test_a_preset_shortens_what_nothing_else_is_said_of(host, resolved, protocol):
+def test_a_preset_shortens_only_unset_settings(host, resolved, protocol):
     """The full recipe of few clips would see more of them than the pre-training of a small preset."""
     quick, paper = resolved("untrained", preset="quick"), resolved("untrained")
     assert (quick.preset, paper.preset) == ("quick", "paper")
@@ -57,7 +57,7 @@ def test_a_teacher_is_trained_from_either_start(session, host, run, monkeypatch)
     assert moved[True][0] == moved[False][0] and any(name.startswith("encoder.tokenizer") for name in moved[True][0])
 
 
-def test_what_was_stopped_goes_on_and_force_begins_anew(session, host, run, monkeypatch):
+def test_a_stopped_finetuning_resumes_and_force_restarts_it(session, host, run, monkeypatch):
     spec, steps, train = spec_of(host, run), [], Fit.train_step
 
     def stop_at_two(self, view, batch):

@@ -18,7 +18,7 @@ def test_a_probe_that_cannot_evaluate_is_rejected_before_training(tmp_path, caps
     assert not list((tmp_path / "results").glob("*/run.json"))
 
 
-def test_one_class_is_no_task_of_any_probe(resolved, session, monkeypatch):
+def test_a_dataset_with_one_class_is_rejected(resolved, session, monkeypatch):
     check_protocols(session, resolved("slim"), ["knn", "knn@5", "linear", "finetune"])
     for name in ("knn", "linear", "linear-swept", "finetune"):
         with pytest.raises(SkelbenchError, match="at least 2 classes"):

@@ -14,7 +14,7 @@ def full(*_):
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB.")
 
 
-def test_less_memory_is_tried_step_by_step(trainer):
+def test_memory_is_reduced_step_by_step(trainer):
     """Recomputed blocks, then more micro-batches; a method that needs its whole batch stops earlier."""
     mamp, gfp = trainer("mamp", batch_size=12), trainer("gfp", batch_size=12)
     tried = []

@@ -28,7 +28,7 @@ def write(folder, name, said):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_files_are_below_the_file_that_names_them(tmp_path, name, monkeypatch):
+def test_plugin_files_are_relative_to_the_file_that_names_them(tmp_path, name, monkeypatch):
     (tmp_path / "buzz.py").write_text(BUZZ)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -47,7 +47,7 @@ def test_files_are_below_the_file_that_names_them(tmp_path, name, monkeypatch):
         ('plugins = "wasp.py"\n', "is not a list"),
     ],
 )
-def test_files_that_cannot_be(tmp_path, name, said, sentence):
+def test_wrong_plugin_files_are_errors(tmp_path, name, said, sentence):
     path = write(tmp_path, name, said)
     with pytest.raises(SkelbenchError, match=sentence):
         READERS[name](path)

@@ -73,7 +73,7 @@ def weights(run):
     return torch.load(run.checkpoint, weights_only=True)["method"]
 
 
-def test_what_is_observed_changes_nothing(watched, session, resolved):
+def test_observers_do_not_change_the_training(watched, session, resolved):
     made = resolved("skeletonmae", epochs=1)
     plain = pretrain(session, made)
     kept, metrics = weights(plain), plain.metrics.read_text().splitlines()
@@ -94,7 +94,7 @@ def test_what_is_observed_changes_nothing(watched, session, resolved):
     assert len(list(session.results.root.glob("*/notes"))) == 1  # of nothing that does not train
 
 
-def test_one_that_fails_is_left_out_with_one_warning(watched, resolved, caplog):
+def test_a_failing_observer_is_skipped_with_one_warning(watched, resolved, caplog):
     with caplog.at_level(logging.WARNING, "skelbench"):
         run = pretrain(watched("broken", "notes"), resolved("skeletonmae", epochs=1))
     assert run.outcome == "done" and (run.path / "notes" / "notes.txt").read_text().endswith("done\n")
@@ -102,7 +102,7 @@ def test_one_that_fails_is_left_out_with_one_warning(watched, resolved, caplog):
     assert "observer broken failed (log)" in warning
 
 
-def test_names_and_packages_are_looked_at_before(watched):
+def test_names_and_packages_of_observers_are_checked_first(watched):
     assert [spec.name for spec in watched("notes,broken", "notes").observe] == ["notes", "broken"]
     with pytest.raises(SkelbenchError, match="did you mean 'notes'"):
         watched("note")

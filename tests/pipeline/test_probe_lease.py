@@ -12,7 +12,7 @@ from skelbench.plugin.host import get_host
 from skelbench.records.run_dir import PROBES
 
 
-def test_a_run_that_is_evaluated_is_not_made_anew_meanwhile(tmp_path):
+def test_a_run_is_not_restarted_during_an_evaluation(tmp_path):
     """The record would be of weights that are no longer there."""
     write_small_store(tmp_path)
     session = silent_session(tmp_path, get_host(), tmp_path / "results")
@@ -26,7 +26,7 @@ def test_a_run_that_is_evaluated_is_not_made_anew_meanwhile(tmp_path):
     assert not list(pretrain(session, made, force=True).path.glob("eval-*"))
 
 
-def test_an_evaluation_that_was_followed_meanwhile_writes_nothing(tmp_path, monkeypatch):
+def test_an_evaluation_that_lost_its_lease_writes_nothing(tmp_path, monkeypatch):
     write_small_store(tmp_path)
     session = silent_session(tmp_path, get_host(), tmp_path / "results")
     run = pretrain(session, tiny_run(tmp_path, get_host(), "untrained"))

@@ -35,7 +35,7 @@ def measured(session):
     return measure
 
 
-def test_clean_is_linear_and_every_condition_is_kept(session, resolved, measured):
+def test_the_clean_result_is_linear_and_every_condition_is_stored(session, resolved, measured):
     run = pretrain(session, resolved("slim", epochs=1))
     linear, clean = measured(run, "linear", **FAST)
     record, kept = measured(run, "robustness", **FEW, noise=NOISE)
@@ -59,7 +59,7 @@ def test_clean_is_linear_and_every_condition_is_kept(session, resolved, measured
     assert again["metrics"] == metrics and all(np.array_equal(kept[name], kept_again[name]) for name in kept)
 
 
-def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(session, resolved, measured):
+def test_predictions_come_from_features_of_degraded_clips(session, resolved, measured):
     """Zero-filled by hand, in a store of its own that is read as any other."""
 
     made = resolved("mamp", epochs=1)
@@ -93,13 +93,13 @@ def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(
         ("dino", "", {}),
     ],
 )
-def test_how_a_run_hides_is_what_its_training_did(session, resolved, method, hiding, settings):
+def test_a_run_hides_tokens_as_in_its_training(session, resolved, method, hiding, settings):
     made = resolved(method, epochs=1, **settings)
     run = pretrain(session, made)
     assert hiding_of(session, run, eval_spec(session.host, run, "linear"), "joint", made.store) == hiding
 
 
-def test_what_an_encoder_cannot_is_said_and_the_rest_measured(session, resolved, measured):
+def test_unsupported_conditions_are_named_and_others_measured(session, resolved, measured):
     made = resolved("dino", epochs=1)
     runs = [pretrain(session, each) for each in (made, control(made, session.host), raw_control(made, session.host))]
     for run in runs:

@@ -14,9 +14,9 @@ def run(tmp_path, host):
     return lambda **settings: tiny_run(tmp_path, host, epochs=1, **settings)
 
 
-def test_left_out_of_training_they_are_counted_in_every_record_and_no_test_clip_goes(run, tmp_path, host):
+def test_short_clips_are_excluded_from_training_only_and_counted(run, tmp_path, host):
     plain, fewer = run(), run(**{"data.min_frames": 21})
-    assert fewer.notes == ("data.min_frames leaves out 2 of 12 training clips, and no test clip",)
+    assert fewer.notes == ("data.min_frames excludes 2 of 12 training clips, and no test clip",)
     assert fewer.spec.data.title == "small (trained from 21 frames)" and fewer.spec.id != plain.spec.id
     session = silent_session(tmp_path, host, tmp_path / "results")
     done = pretrain(session, fewer)

@@ -54,7 +54,7 @@ def at(session, later):
     return replace(session, host=later)
 
 
-def test_a_second_stage_starts_from_its_first_and_makes_it_itself_without(made, at):
+def test_a_second_stage_starts_from_its_first_or_contains_it(made, at):
     parent = pretrain(at, made("skeletonclr"))
     assert finished(at.results, "skeletonclr").spec.id == parent.spec.id
     alone, after = made(), made(init_from=parent)
@@ -72,7 +72,7 @@ def test_a_second_stage_starts_from_its_first_and_makes_it_itself_without(made, 
     assert pretrain(at, after).info["outcome"] == "done"
 
 
-def test_with_the_first_stage_of_its_own_preset_a_second_stage_is_exact(made, at):
+def test_a_second_stage_with_the_preset_first_stage_is_exact(made, at):
     """Settings of the tests aside, which both stages have."""
     parent = pretrain(at, made("skeletonclr"))
     assert "init_from" in made(init_from=parent).modified  # the parent's own settings differ from the preset's
@@ -85,7 +85,7 @@ def test_with_the_first_stage_of_its_own_preset_a_second_stage_is_exact(made, at
     assert "init_from" in made(init_from=parent, preset="quick").modified
 
 
-def test_a_stage_without_its_parent_is_refused(made, at):
+def test_a_second_stage_without_a_parent_is_rejected(made, at):
     for resolved in (made(native=True), made("never-alone"), made("never-alone", native=True)):
         with pytest.raises(SkelbenchError, match=r"is the second stage of skeletonclr.* --init-from RUN") as refused:
             pretrain(at, resolved)
@@ -94,7 +94,7 @@ def test_a_stage_without_its_parent_is_refused(made, at):
     assert "method.shear" not in made("later", native=True).modified
 
 
-def test_a_parent_of_another_kind_is_refused(made, at):
+def test_a_wrong_parent_is_rejected(made, at):
     other = pretrain(at, made("untrained"))
     with pytest.raises(SkelbenchError, match="second stage of skeletonclr, and that is a run of untrained"):
         made(init_from=other)
@@ -104,7 +104,7 @@ def test_a_parent_of_another_kind_is_refused(made, at):
             made(init_from=parent, **settings)
 
 
-def test_test_clips_that_a_first_stage_was_trained_on_are_told(made, at):
+def test_test_clips_in_the_training_of_a_first_stage_are_reported(made, at):
     """Also where the run itself was trained on others; and that it is not known of a first stage that is gone."""
     parent = pretrain(at, made("skeletonclr"))
     run = pretrain(at, made(init_from=parent, split="half~tune"))

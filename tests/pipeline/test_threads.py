@@ -30,7 +30,7 @@ def trials(monkeypatch):
     torch.set_num_threads(before)
 
 
-def test_a_trial_leaves_no_trace_in_the_training(resolved, session, trials, monkeypatch):
+def test_timing_trials_do_not_change_the_training(resolved, session, trials, monkeypatch):
     made = resolved("longt-gan", epochs=1)
     run = pretrain(session, made)
     assert trials == [2] and run.info["environment"]["threads"] == 1

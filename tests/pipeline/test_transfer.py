@@ -37,7 +37,7 @@ def refused(capsys, said):
     assert said in " ".join(printed.split()) and printed.count("error: ") == 1, printed
 
 
-def test_it_is_the_linear_probe_on_the_target(session, run, command, capsys):
+def test_transfer_is_the_linear_probe_on_the_target(session, run, command, capsys):
     assert command("--dataset", "other") == 0
     assert "other/half (from small/half)" in capsys.readouterr().out
     (record,) = run.records()
@@ -49,7 +49,7 @@ def test_it_is_the_linear_probe_on_the_target(session, run, command, capsys):
     assert found.metrics == record["metrics"]
 
 
-def test_clips_that_the_encoder_was_trained_on_are_told(session, run, data_root, command, capsys):
+def test_training_clips_among_test_clips_are_reported(session, run, data_root, command, capsys):
     """By their numbers, as NTU-120 has the clips of NTU-60 by the same names and strangers may share a name."""
     write_small_store(data_root, "fewer", clips=16)
     small, fewer, other = (ClipStore.open(data_root / name) for name in ("small", "fewer", "other"))
@@ -77,7 +77,7 @@ def test_clips_of_the_run_or_of_another_form_are_an_error(run, command, data_roo
     assert not list(run.records())
 
 
-def test_a_run_is_not_trained_for_a_probe_that_it_cannot_have(session, data_root):
+def test_an_impossible_probe_is_rejected_before_training(session, data_root):
     with pytest.raises(SkelbenchError, match="--protocol transfer --dataset NAME"):
         skelbench.run("dino", dataset="small", probes=["transfer"], results=session.results.root, data=data_root)
     assert not session.results.root.exists()

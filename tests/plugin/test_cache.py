@@ -63,7 +63,7 @@ def test_a_file_is_imported_once_for_all_processes_and_again_after_an_edit(write
     assert Host([path]).names("methods") == ["wasp"] and imports(path) == 2
 
 
-def test_what_ships_is_listed_without_torch_by_another_process(monkeypatch):
+def test_shipped_plugins_are_listed_without_torch(monkeypatch):
     monkeypatch.delenv("SKELBENCH_PLUGINS")
     monkeypatch.setattr(discovery, "PLACES", PLACES)
     host = Host()
@@ -91,7 +91,7 @@ def test_descriptors_are_read_as_they_were_written(tmp_path):
     assert kept.get("hive", "2") is kept.get("odd", "1") is None  # another source, and a value that cannot be kept
 
 
-def test_a_damaged_cache_is_written_anew(good):
+def test_a_damaged_cache_is_replaced(good):
     path = good("a.py", "bee")
     assert Host([path]).names("methods") == ["bee"]
     file = DescriptorCache(path).path

@@ -40,7 +40,7 @@ def test_a_class_of_a_family_appears_in_the_list(write, capsys):
         ("from skelbench.views import Rotate", "Rotate", "augmentations"),
     ],
 )
-def test_ways_to_write_a_family(write, imports, base, kind):
+def test_a_family_field_accepts_all_forms(write, imports, base, kind):
     host = Host([write("a.py", f"{imports}\nclass It({base}):\n    kind = 'it'\n", header=False)])
     assert host.plugins[-1].state == "ok" and [entry.name for entry in host.entries] == host.names(kind) == ["it"]
 

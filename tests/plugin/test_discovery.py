@@ -58,7 +58,7 @@ def test_every_public_module_of_a_package_is_a_plugin(install):
         ({"hive_g.py": "x = 1"}, "hive_g", "invalid", "announces nothing"),
     ],
 )
-def test_an_entry_point_that_leads_nowhere_is_a_status(install, files, entry_point, state, sentence):
+def test_a_broken_entry_point_is_a_status(install, files, entry_point, state, sentence):
     host = install(files, entry_point)
     assert host.plugins[-1].state == state and sentence in host.plugins[-1].error
 

@@ -89,7 +89,7 @@ def test_a_failed_file_of_the_command_line_stops_any_use(write, good):
         host.get("methods", "bee")
 
 
-def test_load_turns_import_errors_into_one_sentence(write):
+def test_load_turns_import_errors_into_one_error(write):
     body = """
     @hookimpl
     def skelbench_methods():
@@ -121,7 +121,7 @@ def test_get_host_is_kept_and_follows_the_command_line(good):
     assert "bee" not in get_host().names("methods")
 
 
-def test_a_name_is_spelled_as_papers_write_it_where_that_names_one_method(write):
+def test_a_unique_name_is_spelled_as_in_papers(write):
     body = """
     @hookimpl
     def skelbench_methods():

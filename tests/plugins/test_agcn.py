@@ -43,7 +43,7 @@ def test_features_and_gradients_of_the_public_code():
     assert features[::2, ::8].flatten().tolist() == pytest.approx(FEATURES["eval"], rel=2e-5)
 
 
-def test_it_begins_as_the_public_code_does():
+def test_initial_weights_equal_the_public_code():
     """A graph convolution that adds next to nothing, so that a block is its residual."""
     torch.manual_seed(0)
     made = AGCN(AGCNConfig(), NTU25, Grid(T, 1, 25))

@@ -39,7 +39,7 @@ def made(phase):
 
 
 @pytest.mark.parametrize("phase", GOLDEN)
-def test_the_step_is_the_public_code_s(phase):
+def test_the_step_equals_the_public_code(phase):
     out, method = made(phase)
     out["loss"].backward()
     gradients = method.encoder.blocks[0].time[2].weight.grad, method.head[2].weight.grad
@@ -69,7 +69,7 @@ def literal_drop(x_RND, joints, limit):
 
 
 @pytest.mark.parametrize("limit", [0.68, 0.7, 0.75])
-def test_what_is_energetic_is_dropped(limit):
+def test_energetic_features_are_dropped(limit):
     x_RND = torch.randn(3, 4 * 5, 6, generator=torch.Generator().manual_seed(0))
     x_RND[:, 2::5] *= 2
     expected, kept_joints, kept = literal_drop(x_RND, 5, limit)
@@ -77,11 +77,11 @@ def test_what_is_energetic_is_dropped(limit):
     torch.testing.assert_close(drop_energetic(x_RND, 5, limit), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_when_everything_is_energetic_nothing_is_left_and_nothing_is_not_a_number():
+def test_dropping_all_features_gives_no_nan():
     assert torch.equal(drop_energetic(torch.randn(2, 10, 3), 5, 0.6), torch.zeros(2, 10, 3))
 
 
-def test_no_gradient_passes_through_what_chooses():
+def test_no_gradient_passes_through_the_attention():
     x_RND = torch.randn(2, 20, 3, requires_grad=True)
     out = drop_energetic(x_RND, 5, 0.7)
     out.sum().backward()

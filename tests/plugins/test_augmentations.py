@@ -28,7 +28,7 @@ def test_views_have_the_published_augmentations(method, resolved):
     assert found == AUGMENTATIONS[method]
 
 
-def test_all_views_are_of_the_stream_that_is_asked_for(resolved):
+def test_all_views_have_the_requested_stream(resolved):
     for method in ("aimclr", "hysp", "rvtclr"):
         assert {view["stream"] for view in resolved(method, stream="bone").spec.views.values()} == {"bone"}
 

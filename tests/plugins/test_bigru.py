@@ -40,7 +40,7 @@ def one_after_the_other(made, x_BTL):
 
 
 @pytest.mark.parametrize("input_norm", [True, False])
-def test_features_and_gradients_are_those_of_frames_one_at_a_time(input_norm):
+def test_features_and_gradients_equal_frame_by_frame_recurrence(input_norm):
     made, batch = encoder(input_norm=input_norm), view()
     x_BTL = torch.zeros(3, T, 150)
     for b, m, t, j, c in torch.cartesian_prod(*map(torch.arange, (3, 2, T, 25, 3))).tolist():
@@ -85,7 +85,7 @@ def test_a_backward_second_gru_is_a_bidirectional_one():
     torch.testing.assert_close(encoded.pooled_RD, torch.cat([state_LBH[-2], state_LBH[-1]], 1), atol=1e-5, rtol=1e-4)
 
 
-def test_nothing_is_seen_before_it_happens():
+def test_features_are_causal():
     made, batch = encoder().eval(), view()
     with torch.no_grad():
         later = batch.with_x(torch.where(torch.arange(T)[:, None, None] < 4, batch.x_RTJC, batch.x_RTJC + 1))

@@ -108,7 +108,7 @@ def public(method):
     return state
 
 
-def test_an_imported_encoder_sees_clips_whose_z_was_up(tmp_path, host):
+def test_an_imported_encoder_swaps_axes(tmp_path, host):
     """A file of the authors' layout gives the features that its weights have of the same clips with z up."""
     theirs, ours = make(), make()
     for parameter in ours.parameters():

@@ -60,7 +60,7 @@ def literal(students, targets, keys, positives):
 @pytest.mark.parametrize(
     ("phase", "share", "positives"), [("similarity", 0.5, 0), ("mining", 1e-3, 1), ("mining", 0.4, 3)]
 )
-def test_the_loss_is_the_one_written_out(phase, share, positives):
+def test_the_loss_equals_the_explicit_version(phase, share, positives):
     method, seen = make(positives=share), views()
     for index in range(2):
         step = at(index)
@@ -74,7 +74,7 @@ def test_the_loss_is_the_one_written_out(phase, share, positives):
     assert float(method(seen, at(2, phase))["loss"].detach()) == pytest.approx(expected, rel=1e-4)
 
 
-def test_before_there_are_keys_there_is_nothing_to_learn():
+def test_without_keys_the_loss_is_zero():
     method = make()
     loss = method(views(), at(0))["loss"]
     loss.backward()

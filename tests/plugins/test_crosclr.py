@@ -46,7 +46,7 @@ def at(index, phase):
 
 
 @pytest.mark.parametrize("phase", GOLDEN)
-def test_the_step_is_the_public_code_s(phase):
+def test_the_step_equals_the_public_code(phase):
     method = made(head="nested-as-released")
     assert fit(method, imported(official_graph.three_streams(), {}).weights, "official_graph.three_streams")
     with in_float64():

@@ -27,7 +27,7 @@ def decoder():
         (-1.0, 0.999958715775178, 0.4938435904406382, 2.4287669070348544e-06),
     ],
 )
-def test_schedules_are_those_fc_the_official_code(tau, first, middle, last):
+def test_schedules_equal_the_official_code(tau, first, middle, last):
     """Numbers of get_named_beta_schedule at Wenrui-Shen/MacDiff 692888f: inverse cosine, linear power, cosine."""
     alphas = cumulative_alphas(1000, tau)
     assert (alphas[0], alphas[499], alphas[998]) == pytest.approx((first, middle, last), rel=1e-12)

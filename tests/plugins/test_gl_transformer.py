@@ -67,7 +67,7 @@ without augmentation, model/downstream.py) once on :func:`view`, 99.9 where it i
 weights of ``official.fill``: loss, first two gradients, first features of the first clip and last of the last."""
 
 
-def test_loss_gradients_and_features_are_those_of_the_public_code():
+def test_loss_gradients_and_features_equal_the_public_code():
     made = official.fill(method()).double().eval()
     batch = view()
     out = made({"whole": batch.with_x(batch.x_RTJC.double())}, STEP)
@@ -97,7 +97,7 @@ def slow_classes(x_MTJC, interval):
 
 
 @pytest.mark.parametrize("interval", [1, 5])
-def test_classes_are_those_worked_out_one_by_one(interval):
+def test_classes_equal_a_loop(interval):
     x_BMTJC = 0.2 * view().x_BMTJC[:2]
     x_BMTJC[1, 0, 3:6] = x_BMTJC[1, 0, 3]  # still for a while
     found = displacement_classes(x_BMTJC, torch.tensor([[False, True]]), interval, 0.01)

@@ -73,7 +73,7 @@ def boundary(key, own, other):
     return low, angle
 
 
-def test_points_are_where_they_are_said_to_be():
+def test_points_have_the_documented_positions():
     """One by one; the loss is momentum contrast minus the mean cosine with the points that are kept."""
     method, step = make(reach=0.5), at(6)
     method.prototype_KE.copy_(F.normalize(torch.eye(E)[:5] + 0.3, dim=1))  # no right angle on the way

@@ -52,7 +52,7 @@ with these weights, clips and queues, and without its first momentum update, whi
 alike."""
 
 
-def test_losses_features_and_gradients_are_those_of_the_public_code():
+def test_losses_features_and_gradients_equal_the_public_code():
     method, batch = make(coarse_queue=RELEASED), views()
     out = method(batch, at(K // B))
     assert {level: out[level].item() for level in GOLDEN} == pytest.approx(GOLDEN, rel=1e-5)
@@ -96,11 +96,11 @@ def test_the_loss_is_the_formula_from_the_first_step_on(coarse):
             written[level] += list(k[level].reshape(-1, E))
 
 
-def test_key_encoder_and_heads_follow_and_everything_else_learns():
+def test_key_encoders_follow_and_all_other_parts_learn():
     check_what_follows_and_what_learns(make(momentum=0.75))
 
 
-def test_granularities_of_tokens_are_maxima_of_ever_longer_means():
+def test_granularities_are_maxima_of_longer_means():
     """6 patches and 5 joints give 6, 3, 1 and 1 stretches, 5, 2, 1 and 1 groups; a remainder at the end is dropped."""
     tokens_RND = official.noise(2, 6 * 5 * 3).unflatten(1, (30, 3))
     found = Encoded(tokens_RND, tokens_RND.mean(1)).granularities(5, 4)
@@ -150,7 +150,7 @@ def public(method, front="encoder_q.hi_encoder"):
     return out
 
 
-def test_an_imported_encoder_sees_clips_whose_z_was_up(tmp_path, host):
+def test_an_imported_encoder_swaps_axes(tmp_path, host):
     theirs, ours = make(), make()
     torch.save({"state_dict": public(theirs), "optimizer": {}, "epoch": 451}, tmp_path / "hico.pth.tar")
     checkpoint = read_checkpoint(tmp_path / "hico.pth.tar")

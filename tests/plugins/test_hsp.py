@@ -31,7 +31,7 @@ def four_views():
     return View(x_BMTJC.flatten(0, 1), torch.arange(rows), CLIPS, 2, count=4, keys_R=torch.arange(rows))
 
 
-def test_the_loss_is_usdrls_of_two_views_in_space_and_two_in_the_plane():
+def test_the_loss_is_usdrls_over_two_flat_and_two_full_views():
     method, usdrl, view = make(), make(USDRL, USDRLConfig), four_views()
     usdrl.load_state_dict({name: x for name, x in method.state_dict().items() if name in usdrl.state_dict()})
     flat_RTJ3, lifting = method.flat(view, STEP)
@@ -42,7 +42,7 @@ def test_the_loss_is_usdrls_of_two_views_in_space_and_two_in_the_plane():
     assert out["loss"].item() != pytest.approx(usdrl({"clip": view}, STEP)["loss"].item(), rel=1e-3)
 
 
-def test_the_flat_skeleton_has_what_a_camera_sees():
+def test_the_flat_skeleton_is_a_projection():
     method, view = make(), four_views()
     flat_RTJ3, lifting = method.flat(view, STEP)
     for r in range(0, view.rows, 9):
@@ -61,7 +61,7 @@ def test_the_flat_skeleton_has_what_a_camera_sees():
     assert lifting.item() == pytest.approx(error.item(), rel=1e-5)
 
 
-def test_depth_of_the_clip_reaches_the_flat_skeleton_through_the_network_alone():
+def test_depth_reaches_the_flat_skeleton_only_through_the_network():
     """So nothing of z is seen in a flat view that was not learned."""
     method, view = make(), four_views()
     other = view.with_x(view.x_RTJC * torch.tensor([1.0, 1.0, -3.0]))

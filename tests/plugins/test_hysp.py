@@ -47,7 +47,7 @@ def public(**settings):
 
 
 @pytest.mark.parametrize("index", GOLDEN)
-def test_the_step_is_the_public_code_s(index):
+def test_the_step_equals_the_public_code(index):
     method = public()
     out = method(views(), step_at(index))
     out["loss"].backward()
@@ -60,7 +60,7 @@ def test_the_step_is_the_public_code_s(index):
     assert 0 < float(out["radius"].detach()) < 1
 
 
-def test_a_checkpoint_of_the_probe_has_the_encoder_alone():
+def test_a_checkpoint_of_the_probe_has_only_the_encoder():
     state = {name: x for name, x in official_hysp.state().items() if "target" not in name and "predictor" not in name}
     found = imported(state, {})
     assert found.settings == {"encoder.base": 4, "encoder.out": 12, "encoder.kernel": 9}

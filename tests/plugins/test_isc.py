@@ -187,7 +187,7 @@ PAIRS = [("bigru", "agcn"), ("bigru", "hcn"), ("agcn", "hcn")]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
-def test_imported_encoders_see_clips_whose_z_was_up(pair, tmp_path, host):
+def test_imported_encoders_swap_axes(pair, tmp_path, host):
     """A file of the authors' layout gives the features that its weights have of the same clips with z up."""
     from_file, ours = make(*pair, frames=16), make(*pair, frames=16)
     for parameter in ours.parameters():

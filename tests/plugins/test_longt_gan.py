@@ -36,7 +36,7 @@ def padded(bodies=1):
     return replace(view, real_RT=real_RT, keys_R=torch.arange(view.rows) + 40 * bodies)
 
 
-def test_losses_of_both_turns_are_those_of_clips_one_by_one():
+def test_losses_of_both_optimizers_equal_a_loop_over_clips():
     method, view = make(adversary=0.5), padded()
     main, critic = (method({"clip": view}, replace(STEP, turn=turn)) for turn in method.turns)
     errors, fooled, told = [], [], []

@@ -55,7 +55,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("decoder", GOLDEN)
-def test_features_loss_and_gradients_are_those_of_the_public_code(decoder):
+def test_features_loss_and_gradients_equal_the_public_code(decoder):
     faults = {"target": "same"} if decoder == "fixed-state" else {}
     method = make(decoder=decoder, count_padding=True, **faults)
     feature_RD = method.encoder(padded()).summary_RD
@@ -79,7 +79,7 @@ def scaled(x_TJC):
     return out
 
 
-def test_the_loss_is_the_notebooks():
+def test_the_loss_equals_the_notebook():
     """Fixed state: frame after frame from the feature and the previous output, compared with the next real frames."""
     method, view = make(), padded()
     feature_RD = method.encoder(view).summary_RD
@@ -96,7 +96,7 @@ def test_the_loss_is_the_notebooks():
     assert method({"clip": view}, STEP)["loss"].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_errors_of_fixed_weights_are_of_real_frames_alone():
+def test_errors_of_fixed_weights_are_over_real_frames_only():
     method, view = make(decoder="fixed-weights"), padded()
     made_RTL = method.decoder(method.encoder(view).summary_RD, torch.zeros(4, T, 75))
     errors = [
@@ -105,7 +105,7 @@ def test_errors_of_fixed_weights_are_of_real_frames_alone():
     assert method({"clip": view}, STEP)["loss"].item() == pytest.approx(torch.stack(errors).mean().item(), rel=1e-5)
 
 
-def test_what_does_not_vary_and_what_is_padding_is_zero():
+def test_constant_coordinates_and_padding_are_zero():
     x_RTJC = official.clip(2, T)[:, 0]
     x_RTJC[..., 2] = 7.0
     real_RT = torch.arange(T) < torch.tensor([[T], [2]])

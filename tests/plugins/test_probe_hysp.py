@@ -80,7 +80,7 @@ def reference(config, features, seed):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "riemannian"])
-def test_equals_the_code_s_layer_and_sgd_written_out(make_features, optimizer):
+def test_the_probe_equals_the_codes_layer_and_sgd(make_features, optimizer):
     features = make_features(n_train=60, n_test=20, classes=3, width=4, separation=1.0)
     config = HYSPLinear(epochs=4, batch_size=16, lr=1.0, optimizer=optimizer, val_share=0)
     result = config.evaluate(features, 3, "cpu")

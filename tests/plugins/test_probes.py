@@ -47,7 +47,7 @@ SHORT = MampLinear(epochs=4, batch_size=16)
     ],
     ids=["aimclr", "cmd", "isc", "hico", "umurl", "usdrl", "hysp"],
 )
-def test_the_rate_falls_where_the_codes_let_it(config, code):
+def test_the_learning_rate_falls_as_in_the_codes(config, code):
     assert [config.rate(epoch) for epoch in range(config.epochs)] == pytest.approx(code)
     assert [config.rate(epoch + 0.999) for epoch in range(config.epochs)] == pytest.approx(code)
 
@@ -101,7 +101,7 @@ def test_equals_sgd_written_out(make_features, kind):
     assert result.metrics["accuracy_best_on_test"] >= result.metrics["accuracy"]
 
 
-def test_pstl_s_probe_is_the_code_s_own_loop(make_features):
+def test_pstl_probe_equals_the_codes_loop(make_features):
     """Adam at the rate of PyTorch's cosine, which steps after every epoch (procedure.py, RecognitionProcessor)."""
     features = make_features(n_train=115, classes=4, separation=0.5)
     config = PSTLLinear(epochs=7, batch_size=16)
@@ -184,7 +184,7 @@ def test_mamp_decays_to_the_end(epoch):
     assert MampLinear().rate(epoch) == pytest.approx(0.1 * (1 + math.cos(math.pi * epoch / 100)) / 2)
 
 
-def test_gl_transformer_s_probe_equals_adam_written_out(make_features):
+def test_gl_transformer_probe_equals_explicit_adam(make_features):
     short = GLTransformerLinear(epochs=3, batch_size=16, val_share=0.0)
     features, seed = make_features(n_train=60, classes=4, separation=0.5), 3
     D, C = features.train_x.shape[1], 4
@@ -221,7 +221,7 @@ def test_no_label_of_a_test_clip_reaches_the_training(make_features, kind):
     assert one.metrics["selected_step"] == two.metrics["selected_step"]
 
 
-def test_small_sets_and_what_cannot_be_probed(make_features):
+def test_small_datasets_and_impossible_probes(make_features):
     small = MampLinear(epochs=2).evaluate(make_features(n_train=40), 0, "cpu")
     assert small.metrics["steps"] == 2 and "batches of 40 clips" in small.notes[0]
     single = MampLinear(epochs=2).evaluate(make_features(n_train=5), 0, "cpu")
@@ -239,7 +239,7 @@ def test_small_sets_and_what_cannot_be_probed(make_features):
         validated(UmURLLinear, {"drops": [120, 140]}, "protocol linear@umurl")
 
 
-def test_clips_are_looked_at_as_the_codes_do(session, resolved):
+def test_clips_are_prepared_as_in_the_codes(session, resolved):
     run = resolved("untrained")
     slots, concatenated = ("all-slots", "all-mean"), ("valid", "concat")
     for name, expected in {

@@ -69,7 +69,7 @@ def views_of(frames=20):
     }
 
 
-def test_loss_features_and_gradients_are_those_of_the_public_code():
+def test_loss_features_and_gradients_equal_the_public_code():
     method, views, step = official.fill(make()), views_of(), step_with(in_common)
     keep = {
         "whole": None,
@@ -98,7 +98,7 @@ def test_loss_features_and_gradients_are_those_of_the_public_code():
     assert gradients["encoder.blocks.4.importance_SJJ"].norm().item() == pytest.approx(19.64641, rel=1e-3)
 
 
-def test_fast_frames_are_left_out_then_others_at_random():
+def test_fast_frames_and_random_others_are_removed():
     """Literally, patch by patch: of each clip, both of its bodies together, the last frame counting as still."""
     grid = Grid(32, 4, 25)
     method = make(grid=grid, mask_frames=0.25)

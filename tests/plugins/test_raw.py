@@ -54,7 +54,7 @@ def test_features_are_the_resampled_coordinates_of_the_clip(made, host, session)
         np.testing.assert_array_equal(same.test_x, features.test_x)
 
 
-def test_what_decides_only_weights_makes_no_other_run(made, resolved, host, session):
+def test_settings_of_weights_do_not_change_a_raw_run(made, resolved, host, session):
     ours = made()
     for other in ({"seed": 3}, {"precision": "bf16"}, {"preset": "paper"}, {"patch": 4}):
         assert made(**other).spec.id == ours.spec.id

@@ -33,7 +33,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("method", "settings", "message"), REFUSED)
-def test_refused(method, settings, message, resolved):
+def test_contradictory_method_settings_are_rejected(method, settings, message, resolved):
     with pytest.raises(SkelbenchError, match=message) as error:
         resolved(method, **settings)
     assert "\n" not in str(error.value)

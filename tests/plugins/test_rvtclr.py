@@ -51,7 +51,7 @@ def at(index, phase="contrast"):
 
 
 @pytest.mark.parametrize("phase", GOLDEN)
-def test_the_step_is_the_public_code_s(phase):
+def test_the_step_equals_the_public_code(phase):
     method = made()
     with in_float64():
         batch = {name: view.with_x(view.x_RTJC.double()) for name, view in views().items()}

@@ -54,7 +54,7 @@ frames made these, in float64 with these weights, clips and queue, and without i
 nothing: its encoders begin alike."""
 
 
-def test_losses_features_and_gradients_are_those_of_the_public_code():
+def test_losses_features_and_gradients_equal_the_public_code():
     method, batch = make(), views()
     out = method(batch, at(K // B))
     assert {pair: out[pair].item() for pair in GOLDEN} == pytest.approx(GOLDEN, rel=2e-5)

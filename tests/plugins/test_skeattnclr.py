@@ -80,7 +80,7 @@ def stepped(monkeypatch):
         yield method.double()(views, draws), method, views
 
 
-def test_the_step_is_the_public_code_s(stepped):
+def test_the_step_equals_the_public_code(stepped):
     out, method, _ = stepped
     out["loss"].backward()
     losses = [float(out[name]) for name in ("whole", "salient", "rest")]
@@ -90,7 +90,7 @@ def test_the_step_is_the_public_code_s(stepped):
     assert float(out["loss"].detach()) == pytest.approx(losses[0] + 0.5 * losses[1] + 0.5 * losses[2], rel=1e-6)
 
 
-def test_the_loss_is_a_slow_reference_s(stepped):
+def test_the_loss_equals_a_slow_reference(stepped):
     """One clip after the other: cosines with the own key, the queue and the other part of the same clip."""
     out, method, views = stepped
     mixed = swap(views["query"], torch.tensor([1, 2, 3, 0])).view

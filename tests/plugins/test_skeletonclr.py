@@ -19,7 +19,7 @@ GOLDEN = 0.7587819, 0.0943177, 0.4446295
 792b70c), net/skeletonclr.py, in training mode without dropout at temperature 0.5 on clips 1 (query) and 2 (key)."""
 
 
-def test_the_step_is_the_public_code_s():
+def test_the_step_equals_the_public_code():
     state = official_graph.state()
     read, grid = imported(state, {}), Grid(16, 1, 25)
     sizes = {name.split(".")[1]: value for name, value in read.settings.items() if name.startswith("encoder.")}

@@ -17,7 +17,7 @@ FEATURES = [0.765769, 0.920264, 0.417752, 0.340359]
 head, in eval mode on ``official_graph.clips(1)`` with the weights of ``official_graph.state()``."""
 
 
-def test_features_are_those_of_the_public_code():
+def test_features_equal_the_public_code():
     read = imported(official_graph.state(), {}).weights
     encoder = STGCN(STGCNConfig(base=4, out=12), NTU25, Grid(16, 1, 25)).eval()
     encoder.load_state_dict({k.removeprefix("encoder."): x for k, x in read.items() if k.startswith("encoder.")})
@@ -39,7 +39,7 @@ def hops(topology: Topology, hub: int) -> list[int]:
 
 @pytest.mark.parametrize("seen", [None, 1])
 @pytest.mark.parametrize("topology,hub", [(NTU25, 20), (H36M17, 8)])
-def test_neighbors_are_parted_by_their_distance_from_the_hub(topology, hub, seen):
+def test_neighbors_are_partitioned_by_distance_from_the_hub(topology, hub, seen):
     partition, distance = spatial_partition(topology, seen), hops(topology, hub)
     if seen is not None:
         distance = [d if d <= seen else float("inf") for d in distance]

@@ -70,7 +70,7 @@ def stream_view(x_BMTJC, stream):
 STEP = Step(0, 10, 0.0, torch.Generator(), lambda *_: None)
 
 
-def test_loss_and_gradients_are_those_of_the_public_code():
+def test_loss_and_gradients_equal_the_public_code():
     method = imported_method()
     streams = (*SINGLE, "fused")
     out = method({stream: stream_view(x, stream) for stream, x in zip(streams, copies())}, STEP)
@@ -84,7 +84,7 @@ def test_loss_and_gradients_are_those_of_the_public_code():
 
 
 @pytest.mark.parametrize("stream", FEATURES)
-def test_features_are_those_of_the_public_code(stream):
+def test_features_equal_the_public_code(stream):
     method = imported_method().eval()
     view = stream_view(copies()[3], stream)
     with torch.no_grad():

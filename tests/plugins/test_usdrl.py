@@ -46,7 +46,7 @@ GOLDEN_GRADIENTS = {  # norm, and numbers 10 to 12
 of ``model.loss`` as ``pretrain.py`` weighs them, once on the same weights and clips."""
 
 
-def test_loss_features_and_gradients_are_those_of_the_public_code():
+def test_loss_features_and_gradients_equal_the_public_code():
     method, view = official.fill(make()), four_views()
     encoded = method.encoder(view)
     for name, (row, part, values) in GOLDEN_FEATURES.items():
@@ -107,7 +107,7 @@ def public(weights):
     return out
 
 
-def test_a_public_checkpoint_is_read_whole_or_its_encoder_alone():
+def test_a_public_checkpoint_is_read_with_or_without_heads():
     made = official.fill(make())
     state = public(made.state_dict())
     imported = read_public(state, {})

@@ -14,7 +14,7 @@ NTU = {"dataset": "ntu60", "split": "cross-subject", "knn": None}
 PRINTED = {
     "semi": 46, "retrieval": 25, "robustness": 14, "missing-representation": 18, "degraded-pretraining": 20,
 }  # fmt: skip
-"""Published figures by table."""
+"""Published results by table."""
 
 
 def built(made, name, **asked):
@@ -45,7 +45,7 @@ def test_what_differs_between_rows_is_a_footnote(made):
     assert table.markers(list(table.footnotes)[:2]) == "a,b"
 
 
-def test_evaluations_of_different_trainings_make_no_row_together(made):
+def test_evaluations_of_different_trainings_share_no_row(made):
     """Neither with changed settings, which a column says, nor of two versions of a method."""
     made.run("slim", 0.5, protocol="finetune", modified={"train.lr": 1e-3}, knn=None)
     made.run("slim", 0.75, protocol="supervised", modified={"train.lr": 1e-1}, knn=None)
@@ -60,7 +60,7 @@ def test_evaluations_of_different_trainings_make_no_row_together(made):
     assert "Changed settings" not in [column.header for column in table.shown]
 
 
-def test_a_column_shows_the_protocol_of_most_seeds_and_says_how_many(made):
+def test_a_column_shows_the_protocol_with_most_seeds(made):
     for seed, share in enumerate((0.3, 0.4, 0.5)):
         made.run("slim", None if seed else share, seed=seed, protocol="retrieval", knn=share)
         if seed:
@@ -80,7 +80,7 @@ def measure(made, name, protocol, figures):
             path.write_text(json.dumps(record))
 
 
-def test_significance_gives_every_accuracy_letters_of_its_own(made):
+def test_significance_gives_every_accuracy_its_own_letters(made):
     """Alike on clean clips, apart where joints are missing: by the predictions of the condition, not of clean clips."""
     place = {"protocol": "robustness", "dataset": "moves", "split": "cross-view", "knn": None}
     clean = np.arange(200) % 10 < 9
@@ -107,7 +107,7 @@ def test_significance_gives_every_accuracy_letters_of_its_own(made):
 
 
 @pytest.mark.parametrize(("name", "figures"), list(PRINTED.items()))
-def test_without_runs_it_shows_every_published_figure(made, name, figures):
+def test_without_runs_every_published_result_is_shown(made, name, figures):
     table = built(made, name)
     assert "skelbench eval RUN" in table.notes[0]
     keys = [column.key for column in table.columns if column.format == ".1f"]

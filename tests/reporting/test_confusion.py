@@ -24,7 +24,7 @@ def test_matrix_counts_every_clip_and_averages_draws():
     assert counts.tolist() == [[1.5, 0.5, 0], [0, 1, 0], [0, 0, 0]]
 
 
-def test_classes_have_names_where_the_data_set_is_here(tmp_path):
+def test_classes_have_names_if_the_dataset_exists(tmp_path):
     write_small_store(tmp_path)
     found = {"labels": np.array([0, 1]), "predicted": np.array([1, 0])}
     names = classes_of(found, "small", Host(), tmp_path)
@@ -39,7 +39,7 @@ def drawn(figure):
     return [axes.images[0].get_array() for axes in figure.axes if axes.images]
 
 
-def test_the_picture_shows_shares_of_each_class_mean_over_seeds(made):
+def test_the_figure_shows_fractions_averaged_over_seeds(made):
     other = np.where(np.arange(25) < 10, 0, PREDICTED)
     run(made)
     run(made, predicted=other, seed=1)
@@ -47,7 +47,7 @@ def test_the_picture_shows_shares_of_each_class_mean_over_seeds(made):
     assert share[0].tolist() == pytest.approx([0.85, 0.15, 0]) and share[1].tolist() == pytest.approx([0.5, 0.4, 0.1])
 
 
-def test_of_more_settings_than_fit_the_most_accurate_are_shown(made):
+def test_only_the_most_accurate_settings_are_drawn(made):
     with pytest.raises(NothingToDraw, match="was evaluated by linear; start with"):
         confusion.draw(TableInputs(Host(), made.store))
     names = [run(made, title) for title in ("slim", "mamp", "gfp", "amr")]
@@ -59,7 +59,7 @@ def test_of_more_settings_than_fit_the_most_accurate_are_shown(made):
 
 
 # ------------------------------------------------------------------------------------------------ commands
-def test_the_command_draws_it(made, tmp_path, monkeypatch):
+def test_the_command_draws_the_confusion_matrix(made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = run(made)
     place = ["--results", str(made.root)]

@@ -37,7 +37,7 @@ def test_other_machines_devices_presets_splits_and_settings_do_not_compete(made)
     assert places == {"moves / cross-view", "moves / cross-subject"} and len(table.sections) == 6
 
 
-def test_a_run_that_was_not_costed_says_so(made):
+def test_a_run_without_cost_has_a_note(made):
     made.run("slim", 0.5, costed=False)
     (row,) = built(made).rows
     assert row["method"].footnotes == ("costless",) and row["latency_1"].value is row["training"].value is None

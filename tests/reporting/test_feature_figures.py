@@ -63,7 +63,7 @@ def corner_features():
     return Features(train_x, np.arange(4), test_x, test_y, np.arange(4), np.arange(4, 12), num_classes=4)
 
 
-def test_half_of_the_queries_are_answered_wrongly_and_neighbors_are_in_order():
+def test_half_of_the_queries_are_misclassified_and_neighbors_ordered():
     near, index, right = retrieved.nearest(corner_features(), 3)
     assert right[:, 0].tolist() == [True, False] * 4 and (np.diff(near, axis=1) <= 0).all()
     assert index[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
@@ -95,7 +95,7 @@ def test_the_most_frequent_groups_are_colored_and_the_rest_is_gray(inputs):
     assert sum(len(found.get_xdata()) for found in whole.axes[0].lines) == others + colored
 
 
-def test_by_command(place, tmp_path, monkeypatch, capsys):
+def test_figures_of_features_are_drawn_by_the_command(place, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     where = ["--results", str(place / "results"), "--data-root", str(place / "data"), "--dpi", "50"]
     assert main(["plot", "map", "--run", "untrained", "--set", "color=subject", "-o", "a.svg", *where]) == 0

@@ -73,7 +73,7 @@ def test_a_line_goes_through_the_means_over_seeds_and_costs_are_those_of_two_bod
     assert names(ours) == ["8", "15", "30"]
 
 
-def test_each_data_set_split_and_preset_has_a_panel_and_other_runs_have_none(run, context):
+def test_each_dataset_split_and_preset_has_a_panel(run, context):
     run(accuracy=0.5)
     run(accuracy=0.6, split="cross-subject")
     run(accuracy=0.7, preset="quick", epochs=10)
@@ -118,7 +118,7 @@ def control(run):
     return make
 
 
-def test_loss_and_rank_are_geometric_means_over_seeds_with_every_seed_beside_them(control, context):
+def test_loss_and_rank_are_geometric_means_next_to_every_seed(control, context):
     control("features", [0.4, 0.2, 0.1], [8, None, 4], [40, None, 22])
     control("features", [0.1, 0.2, 0.0001], [2, None, 1], [10, None, 22], seed=1)
     loss, rank = panels(curves.draw_targets(context()))
@@ -147,7 +147,7 @@ def test_curves_show_every_run_with_a_row_for_each_rank_that_was_logged(run, con
     assert [axes.get_ylabel() for axes in (loss, rank)] == ["Loss", "Rank, pooled features"]
 
 
-def test_a_negative_loss_has_a_plain_axis_and_the_mean_of_its_seeds(run, context, tmp_path):
+def test_a_negative_loss_has_a_linear_axis_and_arithmetic_mean(run, context, tmp_path):
     run("mamp", metrics=logged([0.1, -0.5, -0.9]))
     run("mamp", metrics=logged([0.3, -0.7, -0.5]), seed=1)
     figure = curves.draw(context())
@@ -177,12 +177,12 @@ def test_a_method_has_one_look_and_its_variants_have_a_marker_of_their_own(host)
     assert method_look(host, "untrained")["color"] == PALE
 
 
-def test_curves_include_runs_with_another_length(run, context):
+def test_curves_include_runs_with_another_training_length(run, context):
     run(metrics=logged([3.0, 2.0]), modified={"budget clips": 20})
     assert line(panels(curves.draw(context()))[0], "SLiM, 8 tokens, 20 clips") == pairs((10, 3), (20, 2))
 
 
-def test_snapshots_lie_where_they_were_taken_and_are_told_from_finished_trainings(run, context):
+def test_snapshots_are_drawn_at_their_clips_and_differ_from_finished_runs(run, context):
     run(accuracy=0.8)
     for checkpoint, share in (("75", 0.6), ("37.5", 0.4)):  # of 150 epochs and 40,000 clips
         run(accuracy=share, checkpoint=checkpoint, standard=False)
@@ -232,7 +232,7 @@ def covered(method, tmp_path, **settings):
     return coverage.draw(TableInputs(Host(), ResultStore(tmp_path / "r"), data_root=tmp_path, settings=asked))
 
 
-def test_coverage_is_that_of_the_masks_drawn(tmp_path, monkeypatch):
+def test_coverage_equals_the_drawn_masks(tmp_path, monkeypatch):
     write_small_store(tmp_path)
     row = {"method": "SLiM", "variant": "8x25", "metric": "coverage", "value": 0.695, "std": 0.114}
     row |= {"source": "P, s (x)"}

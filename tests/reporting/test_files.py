@@ -24,7 +24,7 @@ def scene(tmp_path):
 
 
 def masked(scene, hidden):
-    """The clip next to a view with a hidden token from ``hidden`` on."""
+    """The clip next to a view with a masked token from ``hidden`` on."""
     x_MTJC = scene.panels[0].x_MTJC[:, :16]
     hidden_MPJ = np.zeros((len(x_MTJC), 4, 25), dtype=bool)
     hidden_MPJ[:, hidden:] = True
@@ -56,7 +56,7 @@ def test_a_page_holds_the_coordinates_to_a_tenth_of_a_millimeter(scene):
     assert np.abs(x_MTJC + middle(stored) - stored.x_MTJC).max() < 1e-4
 
 
-def test_a_page_is_whole_and_asks_for_nothing_from_elsewhere(scene, tmp_path):
+def test_a_page_is_complete_and_self_contained(scene, tmp_path):
     nasty = "a <!--<script> </script><script>alert(1)</script> & <b>"
     save_page(Scene(nasty, NTU25, scene.panels, 30.0), tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text()
@@ -93,7 +93,7 @@ def test_show_writes_each_kind_of_picture(root, capsys):
     assert "getContext" in (root / "a.HTML").read_text()
 
 
-def test_show_what_a_method_sees(root, capsys):
+def test_show_draws_the_views_of_a_method(root, capsys):
     command = ["data", "show", "small", "--clip", "4", "--view", "skeletonmae", "--tokens", "15", "-o", "v.png"]
     assert main(command) == 0
     assert "What skeletonmae sees of small, clip 4" in capsys.readouterr().out
@@ -112,7 +112,7 @@ def test_show_what_a_method_sees(root, capsys):
         (["--view", "slim", "-o", "a.gif"], "end the name in .png"),
     ],
 )
-def test_what_cannot_be_shown_is_one_sentence_and_leaves_nothing(root, capsys, arguments, said):
+def test_impossible_pictures_are_one_error_and_leave_nothing(root, capsys, arguments, said):
     assert main(["data", "show", "small", *arguments]) == 2
     printed = capsys.readouterr().err
     assert printed.startswith("error: ") and said in printed

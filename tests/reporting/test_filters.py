@@ -49,12 +49,12 @@ def table(made, host, name="linear", exact_only=False, **filters):
         ({"protocol": ("knn",)}, set()),
     ],
 )  # fmt: skip
-def test_rows_of_one_of_the_names_of_every_kind(made, host, filters, found):
+def test_filters_need_one_name_of_every_kind(made, host, filters, found):
     built = table(made, host, **filters)
     assert set(zip(built.values("method"), built.values("dataset"), strict=True)) == found
 
 
-def test_a_control_that_is_not_shown_still_is_one(made, host):
+def test_an_excluded_control_still_serves_as_control(made, host):
     row = table(made, host, method=("slim:glcl-only",), dataset=("moves",)).rows[0]
     assert row["difference"].value == pytest.approx(40) and row["p_value"].value is not None
 
@@ -68,7 +68,7 @@ def test_a_control_that_is_not_shown_still_is_one(made, host):
         ({"tag": ("mien",)}, "did you mean 'mine'?"),
     ],
 )
-def test_a_misspelled_name_is_refused(made, host, filters, said):
+def test_a_misspelled_name_is_rejected(made, host, filters, said):
     with pytest.raises(SkelbenchError) as refused:
         table(made, host, **filters)
     assert said in str(refused.value)
@@ -88,7 +88,7 @@ ROWS = (
 BUILT = Table("Made", COLUMNS, ROWS, footnotes={"of": "a column", "on": "a cell"})
 
 
-def test_order():
+def test_rows_are_sorted():
     assert sorted_by(BUILT, "accuracy").values("name") == ["b", "a", "c"]
     assert sorted_by(BUILT, "-Linear").values("name") == ["a", "b", "c"]
     assert sorted_by(BUILT, "tokens").values("name") == ["c", "a", "b"]
@@ -97,7 +97,7 @@ def test_order():
         sorted_by(BUILT, "-acuracy")
 
 
-def test_columns():
+def test_columns_are_selected():
     built = with_columns(BUILT, ["tokens", "linear"])
     assert [column.key for column in built.shown] == ["tokens", "accuracy"] and not built.footnotes
     assert [set(row) for row in built.rows] == [{"tokens", "accuracy"}] * 3

@@ -46,7 +46,7 @@ def column(table, key):
     return [row[key].value for row in table.rows]
 
 
-def test_figures_of_the_facts_by_one_convention():
+def test_costs_follow_one_convention():
     table = build(COSTS)
     assert column(table, "method") == ["SkeletonMAE"] * 3 + ["SLiM"] * 2 + ["MAMP", "S-JEPA", "GFP"]
     assert column(table, "tokens")[:4] == ["30x25", "15x25", "8x25", "8x25+1"]
@@ -60,7 +60,7 @@ def test_figures_of_the_facts_by_one_convention():
     assert compact["pretrain_decoder"].value is None
 
 
-def test_notes_say_the_convention_and_explain_the_published_figures():
+def test_notes_state_the_convention_and_explain_published_costs():
     assert list(build_detail(DETAIL).footnotes) == ["published", "one-body"]
     notes = " ".join(build(COSTS).notes)
     assert "FLOPs = 2 x MACs x bodies" in notes and "Operators not counted: layer_norm" in notes
@@ -69,7 +69,7 @@ def test_notes_say_the_convention_and_explain_the_published_figures():
 
 
 @pytest.mark.parametrize("build", [build, build_detail])
-def test_nothing_counted_says_where_to_look(build):
+def test_an_empty_table_names_the_next_command(build):
     table = build([])
     assert "skelbench plugins list" in table.notes[0] and len(table.rows) == 5
 
@@ -92,7 +92,7 @@ DETAIL = [
 ]
 
 
-def test_figures_by_module():
+def test_costs_by_module():
     table = build_detail(DETAIL)
     mae, sjepa, _, slim = table.rows[:4]
     assert [round(mae[key].value, 2) for key in ("inference", "student", "decoder")] == [28.10, 1.96, 17.56]
@@ -102,7 +102,7 @@ def test_figures_by_module():
     assert round(slim["heads"].value, 2) == 146.97 and slim["step"].value == 295.9
 
 
-def test_published_figures_of_modules_stand_apart():
+def test_published_costs_of_modules_have_their_own_columns():
     table = build_detail(DETAIL)
     keys = ("published_inference", "published_encoder", "published_decoder", "published_target")
     assert {column.key for column in table.columns if column.published} == set(keys)

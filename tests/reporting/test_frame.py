@@ -15,7 +15,7 @@ from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.linear import table
 
 
-def test_a_row_says_what_the_run_is(made):
+def test_a_row_has_the_facts_of_the_run(made):
     name = made.run("slim:glcl-only", 0.7, tokens=15, collapse=[COLLAPSE])
     row = frame(made.store.read()).set_index("protocol").loc["linear"]
     assert (row["run"], row["title"], row["method"], row["variant"]) == (name, "slim:glcl-only", "slim", "glcl-only")
@@ -28,7 +28,7 @@ def test_a_row_says_what_the_run_is(made):
     assert tuple(frame(made.store.read()).columns) == COLUMNS
 
 
-def test_unfinished_runs_are_not_there_and_twins_are_found(made):
+def test_unfinished_runs_are_skipped_and_baselines_found(made):
     made.run("slim", 0.8)
     made.run("slim", 0.9, seed=1, outcome="interrupted")
     twin = made.run("untrained", 0.5)
@@ -37,7 +37,7 @@ def test_unfinished_runs_are_not_there_and_twins_are_found(made):
     assert rows.loc["slim", "control_run"] == twin and rows.loc["slim", "difference"] == pytest.approx(0.3)
 
 
-def test_second_stages_from_first_ones_of_their_seed_are_seeds_of_one_setting(made):
+def test_second_stages_with_first_stages_per_seed_are_one_setting(made):
     parents = [made.run("aimclr", seed=seed, knn=None).rsplit("-", 1)[1] for seed in range(3)]
     for seed, parent in enumerate(parents):
         made.run("actclr", 0.6 + 0.05 * seed, seed=seed, init_from=parent, knn=None)
@@ -57,7 +57,7 @@ def fused(made, title, share, partner, **run):
     return made.run(title, share, partners=partners, **both, **run)
 
 
-def test_runs_that_are_fused_with_seeds_of_one_setting_are_seeds_and_others_are_not(made):
+def test_fused_runs_with_partners_per_seed_are_one_setting(made):
     bones = [made.run("cmd:bone", None, seed=seed, trained_on=("bone",), knn=None) for seed in (0, 1)]
     other = made.run("moco:bone", None, seed=2, trained_on=("bone",), knn=None)
     changed = made.run("cmd:bone", None, seed=3, trained_on=("bone",), knn=None, modified={"train.lr": 1.0})
@@ -70,7 +70,7 @@ def test_runs_that_are_fused_with_seeds_of_one_setting_are_seeds_and_others_are_
     assert set(rows["trained_on"][:5]) == {"joint + bone"} and rows.loc[5, "trained_on"] == "joint"
 
 
-def test_the_control_of_runs_that_are_fused_is_their_controls_fused(made):
+def test_the_control_of_fused_runs_is_fused_too(made):
     """Neither an encoder of both streams nor a newer run replaces the run's own result."""
     bone = made.run("cmd:bone", None, seed=1, trained_on=("bone",), knn=None)
     twins = [made.run("untrained", None, seed=seed, knn=None) for seed in (1, 2)]
@@ -100,7 +100,7 @@ def test_draws_count_once_per_clip(made):
     assert row["p_value"] == pytest.approx((np.abs(flips) >= abs(d_C.sum()) - 1e-9).mean(), abs=0.01)
 
 
-def test_coordinates_stand_beside_every_seed(made):
+def test_raw_coordinates_are_compared_with_every_seed(made):
     for seed, right in ((1, 0.9), (2, 0.7)):
         made.run("slim", right, seed=seed, knn=None)
     made.run("raw", 0.5, encoder="raw", knn=None)
@@ -111,7 +111,7 @@ def test_coordinates_stand_beside_every_seed(made):
     assert paired_over_seeds(made.store, raw, slim).difference == pytest.approx(-0.3)
 
 
-def test_pairs_are_of_the_seeds_that_both_have(made):
+def test_pairs_use_the_common_seeds(made):
     for seed, right in ((0, 0.9), (1, 0.7), (2, 0.2)):
         made.run("slim", right, seed=seed, knn=None)
     for seed, right in ((1, 0.5), (0, 0.6)):
@@ -125,7 +125,7 @@ def test_pairs_are_of_the_seeds_that_both_have(made):
     assert paired_over_seeds(made.store, slim, gfp) is None
 
 
-def test_other_test_clips_are_refused(made):
+def test_other_test_clips_are_rejected(made):
     made.run("slim", correct(0.5), knn=None)
     made.run("mamp", correct(0.5), ids=np.arange(1, 41), knn=None)
     every = frame(made.store.read())
@@ -143,7 +143,7 @@ def test_an_encoder_that_reads_bodies_together_costs_as_much_for_one(made):
     assert together["clip_gflops"] == together["gflops"] == plain["gflops"]
 
 
-def test_an_encoder_is_named_with_what_its_preset_does_not_say(made):
+def test_an_encoder_is_named_with_its_changed_settings(made):
     made.run("slim", seed=0)
     made.run("mamp")
     made.run("mamp", seed=1, modified={"encoder.dim": 32}, encoder_config={"dim": 32, "cls": True})

@@ -29,7 +29,7 @@ def bones_between(topology, a, b):
 
 
 def support_of(visible_tJ, time, joint, topology):
-    """Places (time, joint) that a hidden point is made from, one at a time."""
+    """Places (time, joint) that a masked point is made from, one at a time."""
     times, joints = visible_tJ.shape
     before = [(t, joint) for t in range(time - 1, -1, -1) if visible_tJ[t, joint]][:REACH]
     after = [(t, joint) for t in range(time + 1, times) if visible_tJ[t, joint]][:REACH]
@@ -54,8 +54,8 @@ def masks(count, seed, share=0.6):
     return torch.from_numpy(np.random.default_rng(seed).random((count, TIMES * 7)) < share)
 
 
-def test_error_is_that_of_regressions_made_one_by_one():
-    """Every hidden point of every mask: its ridge regression solved on the clips and tried on each test clip."""
+def test_the_error_equals_single_regressions():
+    """Every masked point of every mask: its ridge regression solved on the clips and tried on each test clip."""
     fit, test = rows(0, 40), rows(1, 15)
     mask_QN = masks(3, seed=2)
     got = score(points(fit, test), mask_QN, by_distance(STICK7))
@@ -83,7 +83,7 @@ def test_error_is_that_of_regressions_made_one_by_one():
     assert got["interval"] == pytest.approx([np.mean(each_mask) - half, np.mean(each_mask) + half], rel=1e-6)
 
 
-def test_straight_motion_is_filled_in_and_noise_is_not():
+def test_straight_motion_is_predictable_and_noise_is_not():
     rng = np.random.default_rng(3)
 
     def straight(n):
@@ -101,7 +101,7 @@ def test_straight_motion_is_filled_in_and_noise_is_not():
     assert error == pytest.approx(1, abs=0.05)
 
 
-def test_tokens_that_never_vary_are_left_out():
+def test_constant_tokens_are_skipped():
     fit, test = rows(8, 30), rows(9, 20)
     fit[:, :7], test[:, :7] = 2.0, 2.0
     mask_QN = torch.ones(1, TIMES * 7, dtype=torch.bool)

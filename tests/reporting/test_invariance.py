@@ -18,7 +18,7 @@ def clips(n=12, seed=0):
     return View.of(torch.from_numpy(np.random.default_rng(seed).normal(size=(n, 1, 6, 7, 3)).astype(np.float32)))
 
 
-def test_agreement_is_that_of_loops():
+def test_agreement_equals_a_loop():
     rng = np.random.default_rng(1)
     original = rng.normal(size=(9, 4)).astype(np.float32)
     changed = original + rng.normal(size=(9, 4)).astype(np.float32)
@@ -36,7 +36,7 @@ def test_agreement_is_that_of_loops():
     assert 0 < got["retrieved"] < 1
 
 
-def test_reversal_turns_frames_and_confidence_around():
+def test_reversal_reverses_frames_and_confidence():
     view = View.of(clips().x_BMTJC, confidence_RTJ=torch.rand(12, 6, 7))
     back = reversed_in_time(view)
     assert torch.equal(back.x_RTJC[:, 0], view.x_RTJC[:, -1])
@@ -47,7 +47,7 @@ def test_reversal_turns_frames_and_confidence_around():
         reversed_in_time(View.of(clips().x_BMTJC, real_RT=torch.ones(12, 6, dtype=torch.bool)))
 
 
-def test_motion_goes_back_frame_by_frame():
+def test_motion_is_reversed_frame_by_frame():
     """Motion of the reversed clip; its last frame has none either."""
     view = View.of(clips().x_BMTJC)
     motion = replace(view.with_x(as_stream(view.x_RTJC, "motion", STICK7, 1, 2)), stream="motion")

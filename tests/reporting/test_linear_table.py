@@ -1,4 +1,4 @@
-"""``compare --table linear``: rows over seeds, tests against controls and between rows, published figures beside."""
+"""``compare --table linear``: rows over seeds, tests against controls and between rows, published results beside."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def shown(built):
     return {row["method"].value: row for row in built.rows}
 
 
-def test_seeds_that_point_in_opposite_directions_show_nothing(made):
+def test_seeds_with_opposite_signs_are_not_significant(made):
     """A method that learns with one seed and collapses with the other, either clearly."""
     for seed, share in ((0, 0.9), (1, 0.1)):
         made.run("untrained", 0.5, seed=seed)
@@ -42,7 +42,7 @@ def test_p_values_are_holm_adjusted_within_a_block(made):
     assert rows["slim", "quick"] == pytest.approx(over_clips(1 * correct(0.9) - control).p_value)
 
 
-def test_settings_stay_apart_and_are_shown_where_they_differ(made):
+def test_different_settings_have_their_own_rows(made):
     made.run("slim", 0.9)
     assert "dataset moves, split cross-view" in build(made).common and "chance" in build(made).common
     differing = {"dataset", "hardware", "protocol"}
@@ -56,7 +56,7 @@ def test_settings_stay_apart_and_are_shown_where_they_differ(made):
     assert [row["accuracy"].mark for row in own].count("best") == 1  # other data and probes are no rivals
 
 
-def test_a_repeated_seed_is_not_averaged_and_a_missing_control_says_what_to_run(made):
+def test_a_repeated_seed_is_not_averaged(made):
     made.run("slim", 0.6)
     made.run("slim", 0.7, version=2)
     built = build(made)
@@ -65,7 +65,7 @@ def test_a_repeated_seed_is_not_averaged_and_a_missing_control_says_what_to_run(
     assert difference.value is None and "`skelbench run` again" in built.footnotes[difference.footnotes[0]]
 
 
-def test_brackets_are_over_subjects_where_these_make_them_wider(made):
+def test_brackets_are_over_subjects_if_wider(made):
     who = np.arange(160) // 20
     made.run("slim", np.isin(who, [0, 1, 2, 3, 4, 5]), subjects=who, knn=None)
     made.run("mamp", np.arange(160) % 4 > 0, subjects=who, knn=None)
@@ -78,7 +78,7 @@ def test_brackets_are_over_subjects_where_these_make_them_wider(made):
     assert shown(built)["slim"]["p_value"].value > 0.2  # over clips 1e-6
 
 
-def test_rows_without_a_common_seed_share_a_letter_and_that_is_said(made):
+def test_rows_without_a_common_seed_share_a_letter_with_a_note(made):
     made.run("slim", 0.9, seed=0)
     made.run("mamp", 0.2, seed=1)
     made.run("gfp", 0.2, seed=0)
@@ -88,7 +88,7 @@ def test_rows_without_a_common_seed_share_a_letter_and_that_is_said(made):
     assert any("2 pairs without a seed or the same test clips in common" in note for note in built.notes)
 
 
-def test_rows_are_held_against_those_of_a_method(made):
+def test_rows_are_compared_with_a_method(made):
     """Comparison with the row with the same tokens; p is adjusted over the block, and the method has no difference
     to itself."""
     rng, mine, theirs = np.random.default_rng(0), [], []
@@ -121,7 +121,7 @@ def test_rows_are_held_against_those_of_a_method(made):
         build(made, against="mam")
 
 
-def test_the_papers_first_table_is_whole(made):
+def test_the_papers_first_table_is_complete(made):
     """Every method of Table 1, connected to its plugin by the name that is typed; PSTL is printed PTSL."""
     kind = {"dataset": "ntu60", "split": "xsub", "knn": None}
     names = ("skeletonclr", "aimclr", "cmd", "pstl", "umurl", "usdrl", "mamp", "slim")
@@ -155,7 +155,7 @@ def test_the_papers_first_table_is_whole(made):
     }  # fmt: skip
 
 
-def test_runs_of_one_budget_are_a_group_of_their_own(made):
+def test_runs_with_one_budget_have_their_own_group(made):
     made.run("untrained", 0.25)
     for title, share in (("slim", 0.9), ("mamp", 0.7)):
         made.run(title, share)

@@ -46,7 +46,7 @@ def rows(table):
     return {row["method"].value: row for row in table.rows}
 
 
-def test_a_row_per_method_over_seeds_with_the_untrained_encoder_beside(made):
+def test_rows_average_seeds_and_compare_with_the_untrained_encoder(made):
     for seed, (share, twin) in enumerate(((0.9, 0.5), (0.8, 0.6))):
         name, untrained = made.run("slim", 0.5, seed=seed), made.run("untrained", 0.4, seed=seed)
         order(made, name, share)
@@ -66,7 +66,7 @@ def test_a_row_per_method_over_seeds_with_the_untrained_encoder_beside(made):
     assert any("found: mean over yaw and size" in note for note in built(made).notes)
 
 
-def test_other_settings_are_another_row_and_no_comparison(made):
+def test_other_settings_are_separate_rows_without_comparison(made):
     slim, mamp = made.run("slim", 0.5), made.run("mamp", 0.5)
     order(made, slim, 0.9)
     order(made, mamp, 0.8, clips=50)

@@ -29,7 +29,7 @@ def test_features_that_ignore_order_are_at_chance():
     assert found["interval"] == list(wilson(30, 60))
 
 
-def test_features_that_know_order_are_told():
+def test_features_that_encode_order_are_recognized():
     found = probe(pair(80, 4.0, 2), pair(60, 4.0, 3), seed=0)
     assert found["accuracy"] > 0.98 and len(found["right"]) == 60
     assert found["accuracy"] == pytest.approx(np.mean(found["right"]) / 2)

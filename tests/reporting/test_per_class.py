@@ -21,7 +21,7 @@ def pair():
     return outcomes(1, [0.9, 0.5, 0.7, 0.2], ids, labels), outcomes(2, [0.3, 0.5, 0.8, 0.9], ids, labels)
 
 
-def test_rows_are_those_counted_clip_by_clip(pair):
+def test_rows_equal_a_count_clip_by_clip(pair):
     rows, overall = compare(*pair, ("a", "b"))
     first, second = ({int(i): bool(c) for i, c in zip(one["ids"], one["correct"])} for one in pair)
     assert sorted(row["label"] for row in rows) == [0, 1, 2, 3]
@@ -44,7 +44,7 @@ def test_rows_are_those_counted_clip_by_clip(pair):
     assert overall.difference == pytest.approx(np.mean([second[i] - first[i] for i in first]))
 
 
-def test_what_one_of_several_subjects_does_shows_nothing():
+def test_one_of_several_subjects_is_not_significant():
     ids, labels, subjects = np.arange(120), np.repeat([0, 1], 60), np.repeat([0, 1, 2, 3, 4, 5, 6], [60, *[10] * 6])
     one = {"ids": ids, "labels": labels, "subjects": subjects, "correct": ids % 3 == 0}
     other = one | {"correct": ids % 3 < 2}
@@ -55,7 +55,7 @@ def test_what_one_of_several_subjects_does_shows_nothing():
     assert [row["p"] for row in rows] == pytest.approx([2 / 2**20] * 2)
 
 
-def test_the_first_thing_that_is_unlike_is_named():
+def test_the_first_difference_is_named():
     class Run:
         name = "run"
 

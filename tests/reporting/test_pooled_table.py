@@ -23,7 +23,7 @@ def build(made, **asked):
     return table(TableInputs(Host(), made.store, **asked))
 
 
-def test_methods_are_pooled_over_the_tasks_that_all_have(made):
+def test_methods_are_pooled_over_common_tasks(made):
     fill(made, "slim", 0.6, tasks=6)
     fill(made, "mamp", 0.5)
     fill(made, "untrained", 0.3)
@@ -38,11 +38,11 @@ def test_methods_are_pooled_over_the_tasks_that_all_have(made):
     assert rows["slim"]["over_next"].value == 1 and rows["slim"]["over_untrained"].value == 1
     assert rows["untrained"]["over_next"].value is None and rows["untrained"]["over_untrained"].value is None
     assert rows["slim"]["iqm"].mark == "best"
-    assert any("left out, with fewer than 5 tasks of 3 seeds: gfp" in note for note in built.notes)
+    assert any("skipped, with fewer than 5 tasks of 3 seeds: gfp" in note for note in built.notes)
     assert "set0" not in render(built)
 
 
-def test_too_few_tasks_are_refused_and_counted(made):
+def test_too_few_tasks_are_rejected_and_counted(made):
     fill(made, "slim", 0.6, tasks=4)
     built = build(made)
     assert not built.rows and any("and there are 4 at most" in note for note in built.notes)
@@ -55,4 +55,4 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_pooled_as_seeds(made):
     fill(made, "slim", 0.6, version=3, finished=2.0)
     built = build(made)
     assert [row["title"].value for row in built.rows] == ["slim"] and built.rows[0]["seeds"].value == "3"
-    assert any("left out, because later runs" in note and "slim-set0" in note for note in built.notes)
+    assert any("skipped, because later runs" in note and "slim-set0" in note for note in built.notes)

@@ -49,7 +49,7 @@ def test_settings_of_a_probe_are_named(made, changes, said):
     assert set(found["dataset"]) == {"moves"} | dataset
 
 
-def test_without_a_plain_evaluation_by_the_protocol_it_is_said_that_there_are_settings(made):
+def test_settings_are_named_without_a_default_evaluation(made):
     made.run("slim", knn=None, standard=False)
     assert rows(made)["changed"].tolist() == ["settings of the probe"]
     made.run("mamp", knn=None)  # another run's plain evaluation has the same settings: what differs is not known

@@ -24,7 +24,7 @@ def load(name, **filters):
     return published.load(shipped(), f"slim-{name}", **filters)
 
 
-def test_every_table_is_there_and_whole():
+def test_every_published_table_is_complete():
     counts = {name: len(rows) for name, rows in published.tables(shipped()).items()}
     assert counts == {f"slim-{name}": count for name, count in COUNTS.items()} | REPORTED
 
@@ -69,7 +69,7 @@ def test_unknown_names():
         load("liner")
 
 
-def test_figures_from_elsewhere_say_where_and_what_differs():
+def test_results_of_other_papers_name_source_and_differences():
     for name in REPORTED:
         for row in published.load(shipped(), name):
             assert row["source"] and row["note"] and not row["source"].startswith("SLiM"), row

@@ -1,4 +1,4 @@
-"""Every number of the paper's tables and of its results' text against the published figures that ship, read out of its
+"""Every number of the paper's tables and of its results' text against the published results that ship, read out of its
 LaTeX where that lies beside the checkout (``shared/paper/slim.tex`` in a folder above, or the file that
 ``SKELBENCH_PAPER`` names)."""
 
@@ -274,7 +274,7 @@ TEXT = {
 }
 
 
-def test_what_the_text_alone_says():
+def test_numbers_in_the_text_of_the_paper():
     """Each of them where the paper says it, and every one of our figures from the text among them."""
     said = {}
     for (table, what), pattern in TEXT.items():
@@ -292,14 +292,14 @@ def test_what_the_text_alone_says():
     assert mine == said
 
 
-def test_every_figure_of_ours_names_a_place_that_is_checked_here():
+def test_every_published_result_names_a_checked_place():
     for name, rows in published.tables(host()).items():
         for row in rows if name.startswith("slim-") else ():
             found = re.search(r"\(((?:tab|sec):\w+)", row["source"])
             assert found and f"\\label{{{found[1]}}}" in source(), row["source"]
 
 
-def test_leads_that_the_text_states_follow_from_the_tables():
+def test_leads_in_the_text_follow_from_the_tables():
     """0.5, 0.9, 0.1 and 1.7 points over AMR, 0.6 below on PKU-MMD II."""
 
     def accuracy(method, dataset, split):

@@ -17,7 +17,7 @@ def rows(made, **options):
     return table(TableInputs(Host(), made.store, **options)).rows
 
 
-def test_what_differs_in_more_than_length_is_asked_for(made):
+def test_runs_that_differ_in_more_than_length_need_all(made):
     trained(made, "slim", 0.5, 8000, modified={"budget clips": 8000, "train.lr": 1})
     trained(made, "slim", 0.6, 8000, modified={"train.epochs": 3})
     inputs = TableInputs(Host(), made.store)
@@ -27,7 +27,7 @@ def test_what_differs_in_more_than_length_is_asked_for(made):
     assert [(row["others"].value, row["accuracy"].value) for row in every] == [("", 60), ("train.lr=1", 50)]
 
 
-def test_controls_snapshots_and_other_machines_are_no_lengths(made):
+def test_controls_snapshots_and_hardware_are_not_training_lengths(made):
     made.run("raw", 0.3)
     made.run("untrained", 0.3)
     made.run("slim", 0.5, checkpoint="2.5")

@@ -18,7 +18,7 @@ def scene_of(x_MTJC, topology=NTU25, **changed):
 
 @pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 @pytest.mark.parametrize("turn_deg", [0, 250])
-def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_deg):
+def test_one_body_is_seen_from_the_front_in_any_direction(topology, turn_deg):
     a = np.deg2rad(turn_deg)
     around = np.array([[np.cos(a), 0, np.sin(a)], [0, 1, 0], [-np.sin(a), 0, np.cos(a)]])
     x_MTJC = person(topology, label=20, frames=20) @ around.T
@@ -27,7 +27,7 @@ def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_d
     assert (scene.camera[0] @ (left - right)) / np.linalg.norm(left - right) > 0.75, "its left is on the right"
 
 
-def test_a_clip_that_shows_nobody_is_refused(tmp_path):
+def test_a_clip_without_bodies_is_rejected(tmp_path):
     write_small_store(tmp_path)
     store = ClipStore.open(tmp_path / "small")
     for value in (1.5, np.nan):
@@ -50,7 +50,7 @@ def made(host, data_root):
     return made
 
 
-def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tmp_path, clip=3):
+def test_a_scene_shows_the_views_of_the_training(made, host, tmp_path, clip=3):
     from skelbench.records.run_dir import RunDir
     from skelbench.training.build import build_method
     from skelbench.training.loop import Trainer

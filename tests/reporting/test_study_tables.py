@@ -57,7 +57,7 @@ def test_only_the_exact_preset_and_variant_fill_a_row(made):
     assert {row["seeds"].value for row in built.rows} == {1, None}
 
 
-def test_changed_settings_are_blocks_of_their_own(made):
+def test_changed_settings_have_their_own_blocks(made):
     for seed in (0, 1):
         made.run("slim", 0.5, seed=seed, modified={"train.epochs": 3})
         made.run("slim:mfp-only", 0.4, seed=seed, modified={"train.epochs": 3})
@@ -75,7 +75,7 @@ def test_changed_settings_are_blocks_of_their_own(made):
     assert rows["slim:mfp-only", ""]["difference"] == by(exact, "title")["slim:mfp-only"]["difference"]
 
 
-def test_blocks_are_ranked_and_tested_apart(made):
+def test_blocks_are_ranked_and_tested_separately(made):
     blocks = ({}, {"split": "cross-subject"}, {"preset": "ablation"}, {"hardware": "H200"}, {"protocol": "linear@slim"})
     for place, block in enumerate(blocks):
         made.run("slim", 0.5 + place / 20, seed=place, **block)
@@ -88,14 +88,14 @@ def test_blocks_are_ranked_and_tested_apart(made):
     assert "dataset moves" in said(built) and "preset small" not in said(built)
 
 
-def test_runs_of_an_older_version_are_left_out_and_named(made):
+def test_runs_of_an_older_version_are_skipped_and_named(made):
     old = made.run("slim:mfp-only", 0.9, version=1, finished=1.0)
     new = made.run("slim:mfp-only", 0.4, version=2, finished=2.0)
     made.run("slim", 0.5)
     built = table(made, "objective")
     row = by(built, "title")["slim:mfp-only"]
     assert row["run"].value == new and row["accuracy"].value == pytest.approx(40)
-    assert f"Left out, because later runs of the same rows differ in more than the seed: {old}." in built.notes
+    assert f"Skipped, because later runs of the same rows differ in more than the seed: {old}." in built.notes
 
 
 # ------------------------------------------------------------------------------------------------ tests between rows
@@ -142,7 +142,7 @@ def test_an_empty_store_says_what_to_run(made, name):
     assert table(made, name).rows == ()
 
 
-def test_missing_rows_are_shown_with_what_the_paper_says(made):
+def test_missing_rows_are_shown_with_published_results(made):
     made.run("slim:rotation-none", 0.4, dataset="ntu60")
     built = table(made, "saa")
     assert [row["paper_xsub"].value for row in built.rows] == [81.6, 84.8, 85.3, 85.9, 84.4, 86.4, 87.7]
@@ -170,7 +170,7 @@ def test_studies_run_what_their_tables_show():
             assert methods == {row.title for row in _rows(name)}
 
 
-def test_curves_of_targets_are_means_of_their_ends_over_seeds(made):
+def test_starts_and_ends_of_curves_are_means_over_seeds(made):
     for seed, falls in enumerate((0.5, 0.25)):
         losses = np.linspace(1.0, falls, 100)
         logged = [{"step": i + 1, "epoch": 1.0, "clips_seen": i, "mfp": float(loss)} for i, loss in enumerate(losses)]
@@ -186,7 +186,7 @@ def test_curves_of_targets_are_means_of_their_ends_over_seeds(made):
     assert "loss 0.313 to 3.3e-05 (about 9,500 times), rank 1.12" in said(built)
 
 
-def test_published_token_budgets_are_beside_runs_of_their_size_alone(made):
+def test_published_token_budgets_are_next_to_full_size_runs_only(made):
     for preset, epochs in (("small", 5), ("paper", 7)):
         for tokens in (8, 15):
             made.run("mamp", 0.5, preset=preset, tokens=tokens, epochs=epochs)

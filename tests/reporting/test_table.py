@@ -33,12 +33,12 @@ def test_nan_is_not_available_and_a_cell_holds_scalars_only():
         (lambda: Table("T", (Column("a", "A", footnotes=("y",)),)), "no footnote 'y'"),
     ],
 )
-def test_mistakes_are_refused(make, message):
+def test_mistakes_in_tables_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_ranks_both_directions_and_shares_ranks_of_equal_readings():
+def test_ranks_work_in_both_directions_with_ties():
     rows = [("a", 1.04, 5), ("b", 0.96, 3), ("c", 2.0, 4), ("d", 0.5, None)]
     ranked = table({"name": n, "score": s, "cost": c} for n, s, c in rows).ranked()
     assert marks(ranked, "score") == ["second", "second", "best", None]  # 1.04 and 0.96 both read 1.0
@@ -46,7 +46,7 @@ def test_ranks_both_directions_and_shares_ranks_of_equal_readings():
     assert marks(ranked, "name") == [None] * 4
 
 
-def test_published_cells_do_not_compete_and_groups_rank_apart():
+def test_published_cells_do_not_compete_and_groups_rank_separately():
     rows = [("x", Cell(9.0, published=True)), ("x", 1.0), ("x", 2.0), ("y", 0.5), ("y", 0.1), ("z", 7.0)]
     ranked = table({"name": n, "score": s} for n, s in rows).ranked(within=("name",))
     assert marks(ranked, "score") == [None, "second", "best", "best", "second", None]
@@ -64,5 +64,5 @@ def test_published_cells_do_not_compete_and_groups_rank_apart():
         (".3g", 123456.7, "123,457"),
     ],
 )
-def test_reading_of_numbers(format, value, text):
+def test_numbers_are_formatted(format, value, text):
     assert Column("a", "A", format).text(value) == text

@@ -255,7 +255,7 @@ def not_finite(store):
         ("verified", not_finite, "checksums"),
     ],
 )
-def test_a_broken_data_set_is_found(name, change, message, checked, tmp_path, monkeypatch):
+def test_a_broken_dataset_is_found(name, change, message, checked, tmp_path, monkeypatch):
     path = write_store(tmp_path, "small", clips=24)
 
     def opener(root):

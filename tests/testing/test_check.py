@@ -25,7 +25,7 @@ def states(subject, **reasons):
     return [result.state for result in run_checks(CHECKS, subject, reasons)]
 
 
-def test_a_failure_says_what_was_expected_and_seen():
+def test_a_failure_states_expected_and_actual_result():
     assert states(2) == ["passed", "passed"]
     large, odd = run_checks(CHECKS, 11)
     assert large.bad and large.message == "expected: at most 10; seen: 11; check its size"

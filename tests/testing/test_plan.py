@@ -138,7 +138,7 @@ def test_a_new_plugin_passes_the_checks_of_its_kind(on_path, kind):
         (["method", "taken"], "taken.py exists already and is left as it is"),
     ],
 )
-def test_what_cannot_be_written_is_a_sentence_and_leaves_nothing(arguments, said, tmp_path, monkeypatch, capsys):
+def test_an_unwritable_plugin_is_an_error_and_leaves_nothing(arguments, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken.py").write_text("mine")
     assert main(["plugins", "new", *arguments]) == 2

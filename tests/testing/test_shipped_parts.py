@@ -56,7 +56,7 @@ def test_a_shipped_part_passes_the_checks_of_its_kind(kind, name, settings):
     assert not bad(subject, checks, ["form"] if kind == "protocols" and name not in PROTOCOLS else [])
 
 
-def test_the_shipped_data_set_passes(tmp_path, monkeypatch):
+def test_the_shipped_dataset_passes(tmp_path, monkeypatch):
     small = partial(dataset.generate, subjects=(1, 2), repetitions=1)
     monkeypatch.setattr(dataset, "generate", small)
     subject, checks = kit("datasets", HOST, HOST.get("datasets", "synthetic"))

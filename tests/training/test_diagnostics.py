@@ -39,7 +39,7 @@ def fit(training):
 
 # ---------------------------------------------------------------------------------------------- when
 @given(total=st.integers(1, 30_000))
-def test_looks_are_few_even_and_on_logged_steps(total):
+def test_diagnostic_steps_are_few_even_and_logged(total):
     every = max(1, total // LINES)
     looks = Diagnostics(nn.Identity(), total, every)
     due = [done for done in range(1, total + 1) if looks.is_due(done)]
@@ -51,14 +51,14 @@ def test_looks_are_few_even_and_on_logged_steps(total):
 
 # ---------------------------------------------------------------------------------------------- what
 @pytest.mark.parametrize("name", KINDS)
-def test_every_method_is_watched_and_learns_the_same(name, trainer, monkeypatch):
+def test_diagnostics_do_not_change_the_training(name, trainer, monkeypatch):
     """Ranks are between 1 and the limits by rows and channels; diagnostics do not change the weights."""
     seen = trainer(name, epochs=1)
     lines = fit(seen)
     assert len(lines) == 3
     for line in lines:
         assert 1 <= line["rank_pooled"] <= 32 and 1 <= line["rank_cls"] <= 16
-        assert ("rank_masked" in line) == (name not in WITHOUT_HIDDEN)  # no hidden token
+        assert ("rank_masked" in line) == (name not in WITHOUT_HIDDEN)  # no masked token
         assert 1 <= line.get("rank_masked", 1) <= 32
     seen.run.checkpoint.unlink()
     monkeypatch.setattr(Diagnostics, "is_due", lambda self, step: False)
@@ -70,7 +70,7 @@ def test_every_method_is_watched_and_learns_the_same(name, trainer, monkeypatch)
     assert all(torch.equal(state[key], twin[key]) for key in state)
 
 
-def test_the_inference_encoders_first_output_is_watched(trainer):
+def test_the_first_output_of_the_inference_encoder_is_recorded(trainer):
     """SLiM evaluates its teacher, which sees both global views unmasked: the ranks are of its output."""
     training = trainer("slim", epochs=1)
     encoder, outputs = training.method.inference_encoder(), []
@@ -94,7 +94,7 @@ def follow(values, clips=16, **others):
     return collapse, [collapse.check(line(i, rank_masked=value, **others)) for i, value in enumerate(values, 1)]
 
 
-def test_a_low_rank_on_three_looks_in_a_row_is_a_collapse():
+def test_a_low_rank_at_three_diagnostic_steps_is_a_collapse():
     collapse, changes = follow([5, 1.1, 1.1, 3, 1.2, 1.15, 1.12, 1.05, 1.0])
     assert [len(change) for change in changes] == [0] * 6 + [1, 0, 0] and PATIENCE == 3
     expected = {"what": "masked", "measure": "effective rank", "value": 1.12, "step": 5, "epoch": 0.5}
@@ -104,7 +104,7 @@ def test_a_low_rank_on_three_looks_in_a_row_is_a_collapse():
     )
 
 
-def test_a_collapse_that_ends_stays_in_the_record_with_its_end():
+def test_a_collapse_is_recorded_with_its_end():
     collapse, changes = follow([1.0, 1.0, 1.0, 1.0, 4, 4, 1.0, 1.0, 1.0])
     assert [len(change) for change in changes] == [0, 0, 1, 0, 1, 0, 0, 0, 1]
     assert [(found["step"], found.get("until")) for found in collapse.found] == [(1, 5), (7, None)]
@@ -122,13 +122,13 @@ def test_a_collapse_that_ends_stays_in_the_record_with_its_end():
         (5.17, 247.0, []),  # soft but different
     ],
 )
-def test_prototypes_have_collapsed_when_few_are_used_or_all_samples_get_the_same(entropy, used, measures):
+def test_few_or_equal_prototypes_are_a_collapse(entropy, used, measures):
     collapse, _ = follow([9, 9, 9], teacher_entropy_mfp=entropy, prototypes_used_mfp=used)
     assert [(found["what"], found["measure"]) for found in collapse.found] == [("mfp", name) for name in measures]
     assert all("prototypes" in describe(found) and "masked tokens" in describe(found) for found in collapse.found)
 
 
-def test_a_readout_may_share_an_offset_that_would_be_a_collapse_of_a_prediction():
+def test_a_common_offset_of_a_readout_is_no_collapse():
     collapse = Collapse(16)
     for step in range(1, 5):
         collapse.check(line(step, rank_masked=1.4, rank_cls=1.4, rank_pooled=1.2))
@@ -136,7 +136,7 @@ def test_a_readout_may_share_an_offset_that_would_be_a_collapse_of_a_prediction(
 
 
 # ---------------------------------------------------------------------------------------------- in a run
-def test_a_collapsing_run_says_and_records_it_once(resolved, noting, capsys):
+def test_a_collapsing_run_reports_and_records_it_once(resolved, noting, capsys):
     session, said = noting
     made = resolved("slim", epochs=STEPS, batch_size=12, **COLLAPSES)
     run = pretrain(session, made)

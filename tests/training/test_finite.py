@@ -34,7 +34,7 @@ def spoil(monkeypatch, index, what):
     monkeypatch.setattr(Method, "forward", spoilt)
 
 
-def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, noting, monkeypatch):
+def test_a_nonfinite_metric_is_empty_and_reported_once(resolved, noting, monkeypatch):
     """The loss is finite, so the run continues; other readers of JSON have no word for nan."""
     forward, (session, said) = Method.forward, noting
     nan = {name: torch.tensor(float("nan")) for name in ("extra", "rank_extra")}  # the watch reads ranks
@@ -44,7 +44,7 @@ def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, notin
     assert "NaN" not in run.metrics.read_text() and read_metrics(run)["extra"].isna().all()
 
 
-def test_an_encoder_that_nothing_reaches_is_said_to_be_as_it_began(resolved, noting, monkeypatch, capsys):
+def test_an_encoder_without_gradients_is_reported_as_unmoved(resolved, noting, monkeypatch, capsys):
     (session, said), made = noting, resolved("mamp")
     assert "unmoved" not in pretrain(session, made).info and not said
 
@@ -107,7 +107,7 @@ def spoil_store(monkeypatch, path, clip):
     monkeypatch.setattr(ClipStore, "check", lambda self, ids: None)
 
 
-def test_a_clip_that_is_not_finite_is_named(resolved, session, data_root, monkeypatch):
+def test_a_nonfinite_clip_is_named(resolved, session, data_root, monkeypatch):
     clip = int(ClipStore.open(data_root / "small").split().train[3])
     spoil_store(monkeypatch, data_root / "small", clip)
     with pytest.raises(SkelbenchError, match=rf"clip {clip} of dataset small.* not finite.*data verify small"):
@@ -117,9 +117,7 @@ def test_a_clip_that_is_not_finite_is_named(resolved, session, data_root, monkey
 
 
 @pytest.mark.parametrize("what,index,noticed", [("loss", 1, 1), ("gradient", 5, 5)])
-def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it(
-    resolved, session, monkeypatch, what, index, noticed
-):
+def test_late_checks_save_nothing_after_a_nonfinite_step(resolved, session, monkeypatch, what, index, noticed):
     """Order on an accelerator: before the encoder or the state is saved."""
     init, step, made = loop.Trainer.__init__, loop.Trainer.train_step, []
 

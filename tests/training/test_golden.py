@@ -34,7 +34,7 @@ def losses(made, run):
 
 @pytest.mark.parametrize("setting", ["shared", "native"])
 @pytest.mark.parametrize("name", METHODS)
-def test_the_first_steps_are_what_they_were(name, setting, resolved, tmp_path):
+def test_the_first_steps_have_golden_losses(name, setting, resolved, tmp_path):
     expected = json.loads(GOLDEN.read_text())[f"{name}, {setting}"]
     found = losses(resolved(name, native=setting == "native", batch_size=6), RunDir(tmp_path))
     assert len(found) == len(expected) == STEPS
@@ -44,7 +44,7 @@ def test_the_first_steps_are_what_they_were(name, setting, resolved, tmp_path):
         assert mine == pytest.approx(theirs, rel=2e-3 * 3**step if name in COMPARING else 2e-4, abs=1e-6)
 
 
-def test_every_method_has_numbers():
+def test_every_method_has_golden_losses():
     assert set(json.loads(GOLDEN.read_text())) == {f"{name}, {s}" for name in METHODS for s in ("shared", "native")}
 
 

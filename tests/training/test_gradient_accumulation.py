@@ -26,7 +26,7 @@ def trained(trainer, name, steps=3, **settings):
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_steps_in_pieces_are_those_at_once(name, trainer, monkeypatch):
+def test_steps_in_micro_batches_equal_whole_steps(name, trainer, monkeypatch):
     """Losses and what is watched, and all weights, queues and centers after three steps of the optimizer."""
     monkeypatch.setattr(diagnostics, "ROWS", 10**6)  # a sample would be another
     # AdamW's first steps are the sign of a gradient, and of rounding.
@@ -43,7 +43,7 @@ def test_steps_in_pieces_are_those_at_once(name, trainer, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["slim", "macdiff"])
-def test_blocks_computed_again_change_no_bit_under_bf16(name, trainer):
+def test_recomputed_blocks_change_no_bit_in_bf16(name, trainer):
     settings = {"train.precision": "bf16", "encoder.drop_path": 0.3}  # what is drawn is drawn again
     whole, weights = trained(trainer, name, 2, **settings)
     again, others = trained(trainer, name, 2, **settings, **{"train.recompute": "on"})
@@ -57,17 +57,17 @@ def test_blocks_computed_again_change_no_bit_under_bf16(name, trainer):
         ("skeletonclr", {"native": True}, "batch norm of encoder stgcn normalizes by the whole batch"),
     ],
 )
-def test_what_needs_its_whole_batch_is_refused_in_pieces(name, settings, said, trainer):
+def test_methods_that_need_the_whole_batch_reject_micro_batches(name, settings, said, trainer):
     with pytest.raises(SkelbenchError, match=f"train.accumulate=2: .*{said}.*set train.recompute=on"):
         trainer(name, **settings, **{"train.accumulate": 2})
 
 
-def test_pieces_divide_a_batch(trainer):
+def test_micro_batches_divide_a_batch(trainer):
     with pytest.raises(SkelbenchError, match="accumulate=4 does not divide the 6 clips .* possible are: 2, 3, 6"):
         trainer("mamp", batch_size=6, **{"train.accumulate": 4})
 
 
-def test_memory_tactics_are_no_part_of_a_run(resolved):
+def test_memory_settings_are_not_part_of_the_id(resolved):
     plain = resolved("mamp")
     saving = resolved("mamp", **{"train.accumulate": 2, "train.recompute": "on"})
     assert saving.spec.train.accumulate == 2 and saving.spec.train.recompute == "on"

@@ -110,7 +110,7 @@ def test_a_warm_start_begins_with_the_parents_weights(resolved, session):
             refused()
 
 
-def test_an_imported_encoder_is_that_of_every_encoder_of_its_method(resolved, session, tmp_path):
+def test_an_imported_encoder_goes_into_every_encoder_of_its_method(resolved, session, tmp_path):
     """A public file of the inference encoder alone: what the file does not hold begins as it."""
     made = resolved("skeletonclr", imported="a" * 64)
     method = build_method(made.spec, session.host, made.store.topology)
@@ -124,7 +124,7 @@ def test_an_imported_encoder_is_that_of_every_encoder_of_its_method(resolved, se
 
 
 def test_another_method_starts_with_the_parents_encoder_in_student_and_teacher(resolved, session):
-    """Also when one of the two replaces hidden tokens and the other, like all that drop them, has no mask token."""
+    """Also when one of the two replaces masked tokens and the other, like all that drop them, has no mask token."""
     parent = pretrain(session, resolved("untrained", seed=1))
     made = resolved("slim", epochs=1)
     method = build_method(made.spec, session.host, made.store.topology)

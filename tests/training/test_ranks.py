@@ -247,7 +247,7 @@ def close(mine, theirs, rtol, atol):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_gradients_state_and_figures_are_those_of_one_process(case, done):
+def test_gradients_state_and_metrics_equal_one_process(case, done):
     _, found, _ = done
     ((whole,), *groups) = ([each[case] for each in of] for of in found.values() if case in of[0])
     largest = max(float(gradient.abs().max()) for gradient in whole["gradients"].values())
@@ -279,7 +279,7 @@ def kept(folder, results, case):
 
 
 @pytest.mark.parametrize("case", RUNS)
-def test_what_was_stopped_goes_on_to_the_same_bits_and_with_another_number_to_rounding(case, done):
+def test_stopped_runs_resume_bitwise_or_to_rounding_with_other_processes(case, done):
     folder, _, _ = done
     whole, broken, resumed = (kept(folder, results, case) for results in ("whole", "broken", "resumed"))
     assert len(whole[1]) == 6 and any("queue" in key or "center" in key for key in whole[0])
@@ -314,7 +314,7 @@ def ends_of(folder, name):
     return {path.name[-1]: json.loads(path.read_text()) for path in sorted((folder / name).glob("end of *"))}, run
 
 
-def test_one_that_fails_ends_the_other_with_a_sentence(done):
+def test_a_failing_process_ends_the_other_with_an_error(done):
     folder, _, codes = done
     assert codes[2] == [0, 0]
     ends, run = ends_of(folder, "failed")
@@ -324,7 +324,7 @@ def test_one_that_fails_ends_the_other_with_a_sentence(done):
     assert run.outcome == "interrupted"
 
 
-def test_one_that_is_killed_ends_the_others_and_the_run_goes_on(done):
+def test_a_killed_process_ends_the_others_and_the_run_resumes(done):
     folder, _, codes = done
     assert codes[3] == [0, -9, 0]
     ends, run = ends_of(folder, "killed")
@@ -339,7 +339,7 @@ def test_one_that_is_killed_ends_the_others_and_the_run_goes_on(done):
     close(kept(folder, "killed", "mamp")[0], kept(folder, "unbroken", "mamp")[0], 1e-3, 2e-4)
 
 
-def test_what_is_not_finite_on_one_is_said_once(done):
+def test_a_nonfinite_loss_of_one_process_is_reported_once(done):
     folder, _, _ = done
     ends, run = ends_of(folder, "diverged")
     assert [code for code, _ in ends.values()] == [2, 2, 2]

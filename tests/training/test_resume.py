@@ -136,7 +136,7 @@ def test_a_damaged_checkpoint_is_one_error(resolved, session, damage, monkeypatc
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_damaged_log_is_not_gone_on_with(resolved, session):
+def test_a_damaged_log_is_not_continued(resolved, session):
     """Until it is removed: then the run is continued without what was logged."""
     made = resolved("mamp", epochs=1)
     run = pretrain(session, made)

@@ -21,7 +21,7 @@ def follow(lines):
     return shortcut.found, changes
 
 
-def test_prototypes_that_tell_the_slot_alone_are_a_shortcut():
+def test_prototypes_that_encode_only_the_slot_are_a_shortcut():
     """Measured information of SLiM's class tokens: 0.323 of 0.327 nats are about the body."""
     healthy, only_slot = told(view=0.0, slot=0.27, clip=0.32), told(view=0.0, slot=0.323, clip=0.004)
     found, changes = follow([healthy] * 2 + [only_slot] * 5 + [healthy] * 2)
@@ -39,15 +39,15 @@ def test_prototypes_that_tell_the_slot_alone_are_a_shortcut():
         (told(view=0.0, slot=0.01, clip=0.0), []),  # no information at all: a collapse, if anything
     ],
 )
-def test_what_prototypes_tell_is_judged_by_its_sum(figures, names):
+def test_information_of_prototypes_is_checked_by_its_sum(figures, names):
     assert [found["what"] for found in follow([figures] * 5)[0]] == names
 
 
-def test_a_very_short_run_is_not_judged():
+def test_a_very_short_run_is_not_checked():
     assert follow([told(slot=0.3, clip=0.001)] * 4) == ([], [[]] * 4)
 
 
-def test_a_run_says_and_records_it(resolved, noting, capsys, monkeypatch):
+def test_a_run_reports_and_records_the_shortcut(resolved, noting, capsys, monkeypatch):
     monkeypatch.setattr(anomalies, "CLIP_FRACTION", 1.1)  # everything is a shortcut
     session, said = noting
     made = resolved("slim", epochs=6, batch_size=12)

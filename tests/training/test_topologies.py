@@ -47,7 +47,7 @@ def test_a_repeated_body_is_another_run_and_is_recorded(host, session, resolved)
     assert measure_cost(session, run, repeat.store)["bodies_timed"] == 2
 
 
-def test_of_an_untrained_encoder_a_repeated_body_changes_the_mean_over_all_slots_only(host, session, resolved):
+def test_a_repeated_body_changes_only_the_mean_over_all_slots(host, session, resolved):
     """Mean of present bodies: f(person) either way. Over all slots: (f(person) + f(zeros)) / 2, or f(person)."""
     features = {}
     for second in ("zero", "repeat"):

@@ -183,7 +183,7 @@ OPS = {
 
 @pytest.mark.parametrize("op", OPS.values(), ids=OPS)
 @pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
-def test_one_operation_is_the_literal_algorithm(op, p):
+def test_one_operation_equals_the_literal_algorithm(op, p):
     x = coordinates()
     op = op.model_copy(update={"p": p})
     out = transform((op,), x)

@@ -36,7 +36,7 @@ def build(specs, batch, **settings):
 
 
 @pytest.mark.parametrize("resize", ["ends", "half-pixel", "release"])
-def test_it_is_interpolated_where_the_coordinates_are(resize):
+def test_confidence_is_interpolated_like_coordinates(resize):
     _, clips = batch()
     specs = {
         "a": ViewSpec(frames=16, crop=Free(lo=0.3), resize=resize, count=2),
@@ -47,7 +47,7 @@ def test_it_is_interpolated_where_the_coordinates_are(resize):
         assert view.confidence_RTJ.min() >= 0 and view.confidence_RTJ.max() <= 1
 
 
-def test_it_is_mirrored_with_the_joints_and_with_nothing_else():
+def test_confidence_is_mirrored_only_with_the_joints():
     confidence, clips = batch()
     whole = {"resize": "pad", "crop": Center(share=1), "frames": 50}
     ops = (Mirror(p=0.5), BoneScale(p=1, lo=0.5, hi=2), Rotate(p=1), Mirror(p=0.5))
@@ -68,7 +68,7 @@ def test_it_is_mirrored_with_the_joints_and_with_nothing_else():
 
 
 @pytest.mark.parametrize("confident", [True, False])
-def test_joints_that_are_not_seen_or_declared_missing_stay_at_the_origin(confident):
+def test_unseen_and_missing_joints_stay_at_the_origin(confident):
     """Interpolated between a frame that shows a joint and one that does not, it goes half the way."""
     _, clips = batch(confident=confident)
     lost = clips.frames_FJ.reshape(-1, 17).clone()
@@ -95,7 +95,7 @@ def test_joints_that_are_not_seen_or_declared_missing_stay_at_the_origin(confide
     assert not moved[:, 6].any() and moved[:, 5].any()
 
 
-def test_a_bone_and_a_motion_are_as_sure_as_the_less_sure_end():
+def test_a_bone_or_motion_has_the_lower_confidence():
     confidence, clips = batch()
     whole = {"resize": "pad", "crop": Center(share=1), "frames": 50}
     views = build({s: ViewSpec(**whole, stream=s) for s in ("bone", "motion")}, clips)

@@ -52,7 +52,7 @@ def lost(batch, share, topology=NTU25, seed=0):
 
 @every_skeleton
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.12, 0.2, 0.32, 0.99])
-def test_as_many_joints_are_lost_as_the_share_says_and_never_the_center(topology, share):
+def test_the_fraction_decides_the_lost_joints_without_the_center(topology, share):
     batch = clip_batch(topology, LENGTHS * 10)
     lost_BJ, joints = lost(batch, share, topology), topology.num_joints
     nearest = [n for n in range(joints + 1) if abs(n - share * joints) <= 0.5][-1] if share else 0
@@ -63,7 +63,7 @@ def test_as_many_joints_are_lost_as_the_share_says_and_never_the_center(topology
 
 
 @every_skeleton
-def test_the_joints_of_a_share_are_among_those_of_a_larger_one(topology):
+def test_a_larger_fraction_includes_the_joints_of_a_smaller_one(topology):
     batch = clip_batch(topology, LENGTHS)
     three, five, eight = (lost(batch, share, topology) for share in (0.12, 0.2, 0.32))
     assert (three <= five).all() and (five <= eight).all()
@@ -72,7 +72,7 @@ def test_the_joints_of_a_share_are_among_those_of_a_larger_one(topology):
 
 @every_skeleton
 @pytest.mark.parametrize("share", [0.12, 0.32, 0.9])
-def test_the_filled_and_the_missing_against_a_slow_version(topology, share):
+def test_degradations_equal_a_slow_version(topology, share):
     batch = clip_batch(topology, LENGTHS)
     before, lost_BJ = batch.frames_FJ.clone(), lost(batch, share, topology)
     fills = {kind: done(batch, kind(share=share), topology=topology) for kind in (ZeroFill, ParentFill, MissingJoints)}
@@ -106,7 +106,7 @@ def _stand_in(joint, lost_J, bones, center):
 
 
 @every_skeleton
-def test_noise_has_the_deviation_that_is_asked_for(topology):
+def test_noise_has_the_requested_deviation(topology):
     lengths = (60, 90)
     batch = clip_batch(topology, lengths)
     noisy = done(batch, JointNoise(sigma=0.03), topology=topology)
@@ -123,7 +123,7 @@ def test_noise_has_the_deviation_that_is_asked_for(topology):
         assert not np.array_equal(noise[:, 1:], noise[:, :-1])
 
 
-def test_bones_and_noise_are_of_what_is_there():
+def test_bone_length_and_noise_use_present_joints():
     """A body out of sight for some frames, and joints that were not found, have neither."""
     batch = clip_batch(NTU25, [40])
     x_FJ = batch.frames_FJ.clone()
@@ -163,7 +163,7 @@ def test_a_clip_is_the_same_in_any_batch_and_any_order(which, steps, seed):
     assert torch.equal(some.frames_FJ, again.frames_FJ), "where the rows lie changes nothing"
 
 
-def test_steps_are_taken_in_order_and_measured_of_the_clip_as_it_came():
+def test_steps_run_in_order_and_measure_the_original_clip():
     batch = clip_batch(NTU25, [30])
     quiet = clip(done(batch, JointNoise(sigma=0.05), ZeroFill(share=0.2)), 0)
     loud = clip(done(batch, ZeroFill(share=0.2), JointNoise(sigma=0.05)), 0)

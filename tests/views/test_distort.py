@@ -41,7 +41,7 @@ def literal(op, x_3TJ, key, topology):
 
 
 @pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_distortion_is_that_of_every_joint_and_frame_in_turn(topology):
+def test_distortions_equal_a_loop_over_joints_and_frames(topology):
     op = Distort(amplitude=0.7)
     x_R3TJ = torch.from_numpy(np.random.default_rng(0).normal(size=(24, 3, 4, topology.num_joints))).float()
     found = distorted(op, x_R3TJ, topology)

@@ -55,7 +55,7 @@ def test_uniform_is_the_literal_philox_word():
 
 @given(keys=st.lists(WORD, min_size=1, max_size=8), n=st.integers(1, 30), more=st.integers(0, 20), order=st.randoms())
 @settings(max_examples=15, deadline=None)
-def test_draws_do_not_depend_on_the_batch_or_on_how_many_are_asked_for(keys, n, more, order):
+def test_draws_do_not_depend_on_the_batch_or_their_number(keys, n, more, order):
     keyed, keys, shuffled = Keyed(1, 2), np.array(keys), list(range(len(keys)))
     order.shuffle(shuffled)
     for draw in (partial(keyed.uniform, view=3, op=4), keyed.normal):

@@ -53,6 +53,6 @@ def test_joints_that_were_not_seen_stay_unseen():
     assert certain[:, 1, lost].all() and certain[:, 2, NTU25.joints.index("right hip")].all()
 
 
-def test_joints_without_hips_are_refused():
+def test_joints_without_hips_are_rejected():
     with pytest.raises(SkelbenchError, match="left hip"):
         joint_mapping(["head", "left shoulder", "right shoulder"], NTU25)

@@ -116,7 +116,7 @@ def test_tubes_are_algorithm_1(stop, kind, times):
 
 
 @pytest.mark.parametrize("areas", [{"a_max": 4}, {"a_min": 150}])
-def test_areas_by_which_nothing_would_be_hidden_are_refused(areas):
+def test_impossible_tube_areas_are_rejected(areas):
     with pytest.raises(SkelbenchError, match="lower method.a_min or raise method.a_max"):
         tube_masks([rows(Tube(stop="printed", **areas), 8, range(6))])
 
@@ -161,7 +161,7 @@ def test_constant_ratio_keeps_mamps_number_of_tokens(keep, tokens, visible):
         assert kept[r].tolist() == (~mask[r]).nonzero()[:, 0].tolist()
 
 
-def test_random_ratio_and_chance():
+def test_random_ratio_and_probability():
     keys = torch.arange(500)
     spec = RandomTokens(lo=0.5, hi=0.9, p=0.5)
     mask, kept = random_masks(spec, 200, keys)

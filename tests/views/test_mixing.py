@@ -61,7 +61,7 @@ SOME = torch.tensor([[1, 1], [1, 0], [1, 0], [1, 1], [0, 1], [1, 0]]).bool()
 
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize(("count", "valid"), [(1, None), (2, SOME)], ids=["all bodies", "two views, some bodies"])
-def test_equals_the_loops_written_out(alike, count, valid):
+def test_region_swap_equals_explicit_loops(alike, count, valid):
     view = made(count=count, valid_BM=valid)
     partner = torch.tensor([3, 0, 5, 1, 0, 2])
     how = {"parts": (2, 3), "frames": (8, 16), "unit": 4, "alike": alike}
@@ -76,7 +76,7 @@ def test_equals_the_loops_written_out(alike, count, valid):
         assert (mixed.region_RTJ != mixed.region_RTJ[:1]).any()
 
 
-def test_a_clip_has_its_region_wherever_it_stands():
+def test_the_region_of_a_clip_does_not_depend_on_its_position():
     """Draws are the clip's own: in a batch of other clips the same cells are replaced."""
     view = made()
     few = made(clips=2)
@@ -88,7 +88,7 @@ def test_a_clip_has_its_region_wherever_it_stands():
 
 
 @pytest.mark.parametrize("clips", [2, 5])
-def test_nobody_is_its_own_partner_and_everybody_is_one(clips):
+def test_partners_are_a_permutation_without_fixed_points(clips):
     found = {tuple(rolled(clips, torch.tensor(u)).tolist()) for u in np.linspace(0, 0.999, 50)}
     assert len(found) == clips - 1
     for partners in found:
@@ -102,6 +102,6 @@ def test_nobody_is_its_own_partner_and_everybody_is_one(clips):
         ({"frames": (6, 12)}, "multiples of 4"),
     ],
 )
-def test_regions_that_cannot_be_are_one_sentence(how, said):
+def test_impossible_regions_are_one_error(how, said):
     with pytest.raises(SkelbenchError, match=said):
         region_swap(made(), torch.arange(B), NTU25, DRAWS, **{"parts": (2, 3), "frames": (8, 12)} | how)

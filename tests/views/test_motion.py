@@ -45,7 +45,7 @@ def slow_mask(x_TJC, u_N, patch, visible, tau):
 
 @pytest.mark.parametrize(("frames", "patch", "joints"), [(12, 4, 5), (24, 8, 25), (6, 1, 3)])
 @pytest.mark.parametrize("tau", [0.75, 0.8, 3.0])
-def test_masks_are_those_of_a_slow_reference(frames, patch, joints, tau):
+def test_masks_equal_a_slow_reference(frames, patch, joints, tau):
     x_RTJC, tokens = walk(4, frames, joints), frames // patch * joints
     u_RN, visible = uniform(4, tokens), max(1, tokens // 5)
     mask_RN, keep_RK = motion_masks(x_RTJC, u_RN, patch, visible, tau)
@@ -57,7 +57,7 @@ def test_masks_are_those_of_a_slow_reference(frames, patch, joints, tau):
     assert mask_RN.sum(1).tolist() == [tokens - visible] * 4 and not mask_RN.gather(1, keep_RK).any()
 
 
-def test_a_body_that_stands_still_and_tau_zero_are_masked_uniformly():
+def test_still_bodies_and_tau_zero_are_masked_uniformly():
     """Both leave the lowest draws visible, so every token is equally likely."""
     u_RN = uniform(3, 50)
     lowest = u_RN.argsort(1)[:, :7].sort(1).values
@@ -66,14 +66,14 @@ def test_a_body_that_stands_still_and_tau_zero_are_masked_uniformly():
         assert torch.equal(motion_masks(x_RTJC, u_RN, 4, 7, tau)[1], lowest)
 
 
-def test_rows_do_not_see_each_other():
+def test_rows_are_independent():
     x_RTJC, u_RN = walk(5, 32, 25), uniform(5, 100)
     together = motion_masks(x_RTJC, u_RN, 8, 10, 0.8)[1]
     alone = torch.cat([motion_masks(x_RTJC[r : r + 1], u_RN[r : r + 1], 8, 10, 0.8)[1] for r in range(5)])
     assert torch.equal(together, alone)
 
 
-def test_displacement_is_to_a_later_frame_and_zero_where_there_is_none():
+def test_displacement_is_to_a_later_frame_or_zero():
     x_RTJC = walk(2, 9, 4)
     for stride in (1, 3, 9, 20):
         moved_RTJC = displacement(x_RTJC, stride)

@@ -62,7 +62,7 @@ def streams(monkeypatch):
     return made
 
 
-def test_views_are_made_on_a_stream_of_their_own_and_waited_for_on_the_device(streams):
+def test_views_are_built_on_their_own_stream(streams):
     where = {}
 
     def make(step):
@@ -78,7 +78,7 @@ def test_views_are_made_on_a_stream_of_their_own_and_waited_for_on_the_device(st
     assert streams.said[0] == "views on cuda:1: wait for all of training on cuda:1"
 
 
-def test_what_fails_while_views_are_made_is_raised_in_its_step(streams):
+def test_errors_of_views_are_raised_in_their_step(streams):
     def make(step):
         if step == 1:
             raise ZeroDivisionError

@@ -122,7 +122,7 @@ def test_half_pixel_is_torch_interpolate(length, frames, seed):
     assert torch.allclose(read(positions(interval, frames, "half-pixel", lengths(length)), [x])[0], expected, atol=1e-6)
 
 
-def test_pad_takes_frames_as_they_are():
+def test_pad_keeps_frames_unchanged():
     interval = Interval(torch.tensor([2.0, 0.0]), torch.tensor([3.0, 9.0]))
     frames = positions(interval, 6, "pad", lengths(9, 10))
     assert frames.real_BT.tolist() == [[True] * 4 + [False] * 2, [True] * 6]
@@ -141,7 +141,7 @@ def test_strided_takes_every_nth_frame_from_the_beginning():
         assert at.real_BT[b].tolist() == [t < len(expected) for t in range(frames)]
 
 
-def test_pace_is_a_resize_to_the_frames_drawn_then_cut_or_padded():
+def test_tempo_resizes_to_drawn_frames_then_cuts_or_pads():
     """Sampling of GL-Transformer's feeder: int(length (1 +- u amount)) frames, half-pixel, at most T of them."""
     length_B = lengths(*range(1, 41))
     interval = draw(Tempo(amount=0.3), "pad", length_B)

@@ -70,7 +70,7 @@ WHERE = {
 
 
 @pytest.mark.parametrize("topology,places", WHERE.values(), ids=WHERE)
-def test_joints_stand_where_their_format_has_them(topology, places):
+def test_joints_have_the_order_of_their_format(topology, places):
     assert {name: topology.joints.index(name) for name in places} == places
     assert get_topology(topology.name) is topology
     for side in ("left", "right"):
@@ -100,7 +100,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("change", BAD.values(), ids=BAD)
-def test_contradictory_topologies_are_refused(change):
+def test_contradictory_topologies_are_rejected(change):
     good = Topology("t", ("mid", "left", "right"), (-1, 0, 0), ((1, 2),), {"all": (0, 1, 2)}, root=0, center=0)
     with pytest.raises(SkelbenchError, match="topology 't' is not valid"):
         dataclasses.replace(good, **change)

@@ -235,7 +235,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("specs,reason", REFUSED.values(), ids=REFUSED)
-def test_views_that_cannot_be_built_are_refused_by_name(specs, reason):
+def test_impossible_views_are_rejected_by_name(specs, reason):
     with pytest.raises(SkelbenchError, match=reason) as error:
         ViewBuilder(specs, NTU25, 8)
     assert "'v'" in str(error.value)
@@ -250,7 +250,7 @@ def test_views_that_cannot_be_built_are_refused_by_name(specs, reason):
         (Tube, {"a_min": 0}, "greater than or equal to 1"),
     ],
 )
-def test_settings_outside_their_bounds_are_refused(kind, settings, reason):
+def test_settings_outside_their_bounds_are_rejected(kind, settings, reason):
     with pytest.raises(ValidationError, match=reason):
         kind(**settings)
 
@@ -284,7 +284,7 @@ def test_each_body_can_be_put_at_its_own_origin(store):
 
 
 @pytest.mark.parametrize("bodies", ["valid", "all-slots", "random-valid"])
-def test_a_body_that_comes_late_or_leaves_is_centered_where_it_is_first_seen(bodies):
+def test_a_body_is_centered_in_its_first_visible_frame(bodies):
     """Center like :func:`skelbench.data.importers.bodies.center` for any frames of the view; absent frames stay 0."""
     clips, batch = make_store([40, 7], [2, 2])
     clips[0][1, :10] = clips[0][0, 30:] = clips[1][1] = 0
@@ -301,7 +301,7 @@ def test_a_body_that_comes_late_or_leaves_is_centered_where_it_is_first_seen(bod
         assert not views["short"].x_RTJC[row, gone_T].any()
 
 
-def test_every_row_of_every_view_has_a_key_of_its_own(store):
+def test_every_row_of_every_view_has_its_own_key(store):
     _, batch = store
     views = build(SLIM, batch)
     assert all(len(set(view.keys_R.tolist())) == view.rows for view in views.values())
@@ -311,7 +311,7 @@ def test_every_row_of_every_view_has_a_key_of_its_own(store):
     assert set(alone) <= set(views["global"].keys_R.tolist())
 
 
-def test_draws_in_common_are_the_same_for_every_clip_and_in_every_batch():
+def test_common_draws_are_equal_for_all_clips_and_batches():
     """One clip three times under three ids: drawn together they stay alike, and like themselves in a smaller batch."""
     rng = np.random.default_rng(0)
     body = rng.normal(size=(2, 3, 40, 25)).astype(np.float32)

@@ -1,8 +1,8 @@
 """UI-PRMD (Vakanski et al., Data 2018, 3(1):2), Kinect v2 part of the repository niemasd/UI-PRMD-Analysis.
 
 The files hold an offset and three Euler angles per joint, relative to its parent, in centimeters and degrees. The
-rotation is Rz Rx Ry along the whole chain of parents. Planted ankles then drift by 1.9 cm, with the other orders by 15
-to 23 cm, and limb distances agree with the Vicon recording of the same episode.
+rotation is Rz Rx Ry along the whole chain of parents. Planted ankles then drift by 1.9 cm (with other orders by 15 to
+23 cm), and limb distances agree with the Vicon recording of the same episode.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _digest(entries: Sequence[Item]) -> str:
 
 
 def splits() -> dict[str, Rule]:
-    """Odd subjects train and even ones test, the reverse, and one split per subject that is left out."""
+    """Splits: odd subjects train and even ones test, the reverse, and one split for each held-out subject."""
     everyone = range(1, 11)
     odd, even = (FieldRule(field="subject", train=train) for train in ("odd", "even"))
     one = {

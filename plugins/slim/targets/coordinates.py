@@ -14,9 +14,9 @@ from skelbench.models.tokenizer import patchify
 
 
 class CoordinateTarget(MaskedTarget):
-    """Coordinates of hidden tokens from a decoder over the full grid of the student's tokens; mean squared error.
+    """Coordinates of masked tokens from a decoder over the full grid of the student's tokens; mean squared error.
 
-    The encoder's own mask tokens are decoded in their places. Coordinates come from the view that the student sees,
+    The encoder's output at mask tokens is decoded. Coordinates come from the view that the student sees,
     in meters, not standardized ("raw"). ``config`` has ``decoder_dim``, ``decoder_depth`` and ``decoder_heads``.
     """
 

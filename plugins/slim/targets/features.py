@@ -15,7 +15,7 @@ from skelbench.models.heads import initialize_mlp, projection_mlp
 
 
 class ProjectionHead(nn.Module):
-    """The three-layer MLP of a prototype head without prototypes: [..., D] -> [..., E], as it is (no norm)."""
+    """The three-layer MLP of a prototype head without prototypes: [..., D] -> [..., E], not normalized."""
 
     def __init__(self, dim_in: int, hidden: int = 2048, bottleneck: int = 256) -> None:
         super().__init__()
@@ -29,12 +29,12 @@ class ProjectionHead(nn.Module):
 
 
 class FeatureTarget(MaskedTarget):
-    """Squared distance between the student's and the teacher's projected unit features at hidden tokens.
+    """Squared distance between the student's and the teacher's projected unit features at masked tokens.
 
     The projection is the 3-layer MLP of the prototype head, to the unit vectors that prototypes are compared with;
-    the squared error is summed over channels: 2 - 2 cos (our assumption: the paper gives neither, and the mean over
-    channels would weigh next to nothing beside the contrastive loss). Nothing else holds the branch up: it is free to
-    collapse, which is what the paper reports of it. ``config`` has ``head_hidden`` and ``bottleneck``.
+    the squared error is summed over channels: 2 - 2 cos (our assumption: the paper does not specify either; a mean over
+    channels would be negligible next to the contrastive loss). Nothing prevents a collapse of this branch, and the
+    paper reports one. ``config`` has ``head_hidden`` and ``bottleneck``.
     """
 
     roles = {"head": "head", "teacher_head": "head"}
@@ -63,7 +63,7 @@ class FeatureTarget(MaskedTarget):
 
 
 class PredictedFeatureTarget(FeatureTarget):
-    """The same, the student's features passed through a predictor that the teacher does not have (BYOL's asymmetry):
+    """The same, with a predictor on the student's side only (BYOL's asymmetry):
     two linear layers with GELU between them (our assumption: the paper says "predictor head")."""
 
     roles = {**FeatureTarget.roles, "predictor": "head"}
@@ -78,5 +78,5 @@ class PredictedFeatureTarget(FeatureTarget):
         initialize_mlp(self.predictor)
 
     def predict(self, projected_IE: Tensor) -> Tensor:
-        """The predictor's guess, in float32."""
+        """The predictor's output, in float32."""
         return self.predictor(projected_IE).to(projected_IE.dtype)

@@ -13,7 +13,7 @@ from skelbench.models.ema import ema_copy, ema_update
 
 
 class PrototypeTarget(MaskedTarget):
-    """Cross-entropy of the student's against the teacher's distribution over prototypes at hidden tokens.
+    """Cross-entropy of the student's against the teacher's distribution over prototypes at masked tokens.
 
     ``config`` is a :class:`~skelbench.methods.self_distillation.PrototypeSettings`.
     """

@@ -83,7 +83,7 @@ def _padded(parts: list[Part], classes: int, kind: str, options: ImportOptions) 
 
     def read(part: Part, row: int, values: np.ndarray) -> Clip:
         x_MTJC = _clip(values, bodies).astype(np.float32)
-        frames = np.flatnonzero(np.any(x_MTJC, axis=(0, 2, 3)))  # not a number counts as seen
+        frames = np.flatnonzero(np.any(x_MTJC, axis=(0, 2, 3)))  # NaN counts as seen
         if not len(frames):
             raise Unusable(ALL_ZERO, expected=True)
         x_MTJC, name = x_MTJC[:, : frames[-1] + 1], part.names[row]

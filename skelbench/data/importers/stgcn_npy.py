@@ -1,8 +1,8 @@
 """Arrays [N, C, T, J, M] with a label file each: ST-GCN, 2s-AGCN (and CMD, SkeletonContrast), AimCLR and CrosSCLR.
 
 ``M`` = body slots, zeros where a slot is empty. The first clips show the kind: "raw" camera coordinates; "per frame"
-(2s-AGCN), each clip repeated to the array's end; "resized" (AimCLR) to one length; "scores" (Kinetics-Skeleton), shares
-of the image with scores as third channel. docs/import_data.md says what each kind loses.
+(2s-AGCN), each clip repeated to the array's end; "resized" (AimCLR) to one length; "scores" (Kinetics-Skeleton),
+fractions of the image with scores as third channel. docs/import_data.md says what each kind loses.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Report:
             self.clips = len(writer.names)
             writer.skipped += [*(Skipped(name=name, reason=reason) for name, reason in self.unexpected), *skipped]
             for name in writer.drop_empty_splits():
-                self.notes.append(f"the split {name} is left out: these {label} do not give it training and test clips")
+                self.notes.append(f"the split {name} is skipped: these {label} lack its training or test clips")
         return writer
 
 
@@ -99,7 +99,7 @@ def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunksize
     try:
         yield from pool.map(work, items, chunksize=chunksize)
     except BrokenProcessPool as error:
-        raise SkelbenchError("a worker process was killed, perhaps for want of memory; try fewer --workers") from error
+        raise SkelbenchError("a worker process was killed, perhaps out of memory; try fewer --workers") from error
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -79,7 +79,7 @@ class Alignment:
             first_G = torch.from_numpy(np.minimum.reduceat(frame_F.numpy(), start_G))
             x_F3J[:, :, self.neck] = torch.where(there_F[:, None], neck_F3 - neck_F3[first_G[group_F]], 0.0)
         x_F, z_F = _between(x_F3J, self.across)[:, ::2].unbind(1)
-        if self.how != "frames":  # every frame by its own angle, all in the sense of the body's sum
+        if self.how != "frames":  # frames turn by their own angles, all in one direction
             sum_G = torch.zeros(len(start_G), dtype=torch.float64).index_add_(0, group_F, z_F)
             z_F = torch.where(sum_G[group_F] >= 0, z_F.abs(), -z_F.abs())
         far_F = (x_F * x_F + z_F * z_F).sqrt()

@@ -253,7 +253,7 @@ class ClipStore:
         elif isinstance(rule, NameRule) and not set(camera[split.train]) & set(camera[split.test]):
             field = "camera"
         if field:
-            with suppress(EmptySplit):  # of one camera, or of no two subjects whom one more camera sees
+            with suppress(EmptySplit):  # too few cameras or subjects to hold out both
                 return hold_out(split, self.meta.name, self.index, field)
         return hold_out(split, self.meta.name, self.index)
 

@@ -58,7 +58,7 @@ class NameRule(Spec):
 
 
 class RandomRule(Spec):
-    """Hold out the share ``test`` of every class, chosen by a hash of the clip's index and ``seed``."""
+    """Hold out the fraction ``test`` of every class, chosen by a hash of the clip's index and ``seed``."""
 
     test: float
     seed: int = 0

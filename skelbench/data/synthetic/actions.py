@@ -140,7 +140,7 @@ def _clap(m: Motion) -> None:
 
 
 def _crouch(m: Motion, *depth: tuple[float, float]) -> None:
-    """Bend both legs through (u, share of a full squat) knots, the trunk keeping its balance."""
+    """Bend both legs through (u, fraction of a full squat) knots; the trunk keeps its balance."""
     for side in _SIDES:
         m.keys(f"{side}.leg.lift", *((u, 95 * share) for u, share in depth))
         m.keys(f"{side}.leg.knee", *((u, 110 * share) for u, share in depth))

@@ -107,5 +107,5 @@ def flops_grids(host: Host) -> list[MethodOnGrid]:
 
 
 def with_reference(pairs: list[MethodOnGrid], wanted: list[MethodOnGrid]) -> list[MethodOnGrid]:
-    """Return ``wanted`` after the first of ``pairs``, the dense grid without class token: the reference of costs."""
+    """Return ``wanted`` with the first of ``pairs`` in front: the dense grid, whose cost is the reference."""
     return [*(pair for pair in pairs[:1] if wanted and pair not in wanted), *wanted]

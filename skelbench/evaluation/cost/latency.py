@@ -52,7 +52,7 @@ def latency(
 
 
 def _time(encoder: nn.Module, view: View, batch: int, warmup: int, repeats: int) -> Latency:
-    milliseconds, device = [], view.x_RTJC.device  # not the weights': an encoder may have none
+    milliseconds, device = [], view.x_RTJC.device  # the view's device, because an encoder may have no weights
     for repeat in range(warmup + repeats):
         wait_for(device)
         start = time.perf_counter()

@@ -31,7 +31,7 @@ _SUMS = {aten.mean.dim: aten.sum.dim_IntList, aten.linalg_vector_norm.default: a
          aten.mean.default: aten.sum.default}  # fmt: skip
 """Operators with the shapes of sums."""
 _OF_NORMS = {aten.native_layer_norm_backward.default: (5, 6), aten.native_batch_norm_backward.default: (2, 2)}
-"""Backward passes of norms: places of weight and bias, or of tensors like them, among the arguments."""
+"""Backward passes of norms -> positions of weight and bias, or of similar tensors, among the arguments."""
 
 
 def on_meta(module: Module) -> Module:
@@ -72,7 +72,7 @@ def _convolution_backward(
     grad_shape: list[int], x_shape: list[int], w_shape: list[int], bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int, output_mask: list[bool], out_shape: Any = None, **kwargs: Any,
 ) -> int:  # fmt: skip
-    """Products of the backward pass, one forward pass per needed gradient; PyTorch's formula ignores groups."""
+    """Products of a backward pass: as many as forward for each gradient; PyTorch's formula ignores groups."""
     return conv_flop_count(x_shape, w_shape, grad_shape, transposed) * (bool(output_mask[0]) + bool(output_mask[1]))
 
 

@@ -124,7 +124,7 @@ def flops_rows(
         try:
             yield _row(host, method, grid, counts)
         except Exception as error:  # the table shows the other methods
-            log.warning("%s at %d tokens is left out: %s", method.name, grid.frames // grid.patch, one_line(error))
+            log.warning("%s at %d tokens is skipped: %s", method.name, grid.frames // grid.patch, one_line(error))
             log.debug("traceback", exc_info=error)
 
 

@@ -163,7 +163,7 @@ def _fair_coin(n: int) -> np.ndarray:
 
 
 def of_subjects(found: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Correct clips (means over seeds) and clips of each subject [G], from both by seed; None if subjects differ."""
+    """Correct clips (means over seeds) and clips of each subject [G]; None if subjects differ between seeds."""
     if not found or any(not isinstance(run, Mapping) or set(run) != set(found[0]) for run in found):
         return None
     right_GS, clips_GS = np.array([[run[subject] for run in found] for subject in sorted(found[0])]).transpose(2, 0, 1)

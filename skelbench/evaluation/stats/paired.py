@@ -126,8 +126,8 @@ class SeedsTest:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider; three seeds
-        or more are resampled too."""
+        """95 % bootstrap interval of the difference over test clips, or over subjects if that is wider. Three or more
+        seeds are resampled too."""
         return self.wider.interval
 
     @property
@@ -172,7 +172,7 @@ class PairedTest(SeedsTest):
         figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
         figures += f", {self.clips} clips" if "subject" in self.over else ""
         if p > self.alpha:
-            return f"no difference shown between {name_a} and {name_b} ({figures})"
+            return f"no significant difference between {name_a} and {name_b} ({figures})"
         winner, loser = (name_a, name_b) if self.difference > 0 else (name_b, name_a)
         return f"{winner} is better than {loser} by {100 * abs(self.difference):.1f} points ({figures})"
 

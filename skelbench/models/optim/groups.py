@@ -42,7 +42,7 @@ def groups_of(method: nn.Module) -> list[dict[str, Any]]:
     """Return the groups of ``method.optim_groups()``, with every trained parameter once.
 
     Raises:
-        SkelbenchError: it gives anything else, names the function.
+        SkelbenchError: ``optim_groups`` returns anything else; names the function.
     """
     give: Callable[[], Iterable[dict[str, Any]]] = method.optim_groups  # type: ignore[assignment]
     with plugin_code(give, "()"):
@@ -69,13 +69,13 @@ def groups_of(method: nn.Module) -> list[dict[str, Any]]:
         more = f" and {len(missed) - 1} more" * (len(missed) > 1)
         raise wrong(
             give,
-            f"leaves out {missed[0]}{more}, which would never be trained; give them a group, or requires_grad_(False)",
+            f"lacks {missed[0]}{more}, which would never be trained; give them a group, or requires_grad_(False)",
         )
     return groups
 
 
 def merged(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Groups with equal settings become one: few large groups update faster than many small ones.
+    """Merge groups with equal settings: few large groups update faster than many small ones.
 
     >>> a, b = nn.Linear(2, 2), nn.Linear(2, 2)
     >>> [len(group["params"]) for group in merged([*default_groups(a), *default_groups(b)])]

@@ -15,7 +15,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Optimizer(Component):
-    """Base class of optimizers. One of your own is a subclass with a ``kind``.
+    """Base class of optimizers. Your own optimizer is a subclass with a ``kind``.
 
     >>> class RMSprop(Optimizer):
     ...     kind = "rmsprop"
@@ -42,14 +42,14 @@ class Adam(Optimizer):
 
     kind = "adam"
     adaptive = True
-    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay of the two moments")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay rates of the two moments")
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
         return torch.optim.Adam(groups, lr=lr, betas=self.betas, weight_decay=weight_decay, fused=_fusable(groups))
 
 
 class AdamW(Adam):
-    """Adam, weights decayed apart from the gradient."""
+    """Adam with decoupled weight decay."""
 
     kind = "adamw"
 

@@ -13,7 +13,7 @@ from skelbench.plugin.plugin_errors import lacking
 
 
 class Schedule(Component):
-    """Base class of schedules: a linear warm-up, then :meth:`after`. One of your own is a subclass with a ``kind``.
+    """Base class of schedules: a linear warm-up, then :meth:`after`. Your own schedule is a subclass with a ``kind``.
 
     >>> class Halves(Schedule):
     ...     kind = "halves"
@@ -62,11 +62,11 @@ class StepDecay(Schedule):
 
     kind = "step"
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
-    milestones: tuple[Share, ...] = Field((2 / 3,), description="when the rate drops, shares of the schedule")
-    gamma: float = Field(0.1, gt=0, le=1, description="what it is multiplied by")
+    milestones: tuple[Share, ...] = Field((2 / 3,), description="fractions of the schedule at which the rate drops")
+    gamma: float = Field(0.1, gt=0, le=1, description="factor of the rate at each milestone")
 
     def after(self, peak: float, step: int, warm: int, total: int) -> float:
-        """Milestones are shares of the whole schedule, warm-up included."""
+        """Milestones are fractions of the whole schedule, warm-up included."""
         return peak * self.gamma ** sum(step >= round(milestone * total) for milestone in self.milestones)
 
 
@@ -79,7 +79,7 @@ class Exponential(Schedule):
 
     kind = "exponential"
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
-    parts: int = Field(100, ge=1, description="equal parts of the schedule, of one rate each")
+    parts: int = Field(100, ge=1, description="number of equal parts of the schedule, each with one rate")
     gamma: float = Field(0.99, gt=0, le=1, description="rate of a part / rate of the part before")
 
     def after(self, peak: float, step: int, warm: int, total: int) -> float:

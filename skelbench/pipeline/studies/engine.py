@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skelbench.pipeline.studies.trials import Status, Trial
 
 QUEUE = "With --on slurm"
-"""Group of the options of engines with a queue."""
+"""Panel of the options of engines with a queue."""
 Failures = dict[str, tuple[str, Path]]
 """Trials that failed: id -> (reason, log)."""
 

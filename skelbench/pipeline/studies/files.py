@@ -54,13 +54,13 @@ def write_study(study: Study) -> str:
     lines += [f"seeds = {literal(study.seeds)}", f"probe = {literal(study.probe)}"]
     tables = [("[grid]", study.grid), ("[set]", study.sets), *(("[[trials]]", trial) for trial in study.trials)]
     for title, table in tables:
-        if table or title == "[[trials]]":  # one without settings of its own is a trial too
+        if table or title == "[[trials]]":  # a trial may have no settings
             lines += ["", title, *(f"{_key(key)} = {literal(value)}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
 def literal(value: Any) -> str:
-    """``value`` in TOML; None, which TOML lacks, as the text that stands for it in settings."""
+    """``value`` in TOML; None, which TOML lacks, is written as the text ``none``."""
     if value is None:
         return '"none"'
     if isinstance(value, list | tuple):
@@ -71,7 +71,7 @@ def literal(value: Any) -> str:
 
 
 def _key(key: str) -> str:
-    """A key as one piece: dots are part of it."""
+    """Quote a key, so that its dots are no separators."""
     return key if re.fullmatch(r"[\w-]+", key, re.ASCII) else literal(key)
 
 

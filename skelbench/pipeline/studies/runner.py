@@ -106,7 +106,7 @@ class _Process:
 
     trial: Trial
     claim: Lease
-    """Lock against other studies, until the process has locked the run some seconds later."""
+    """Lock against other studies; held until the process locks the run itself, some seconds later."""
     process: subprocess.Popen[bytes]
     log: Path
     started: float

@@ -54,12 +54,12 @@ def _axis(key: str, knob: Knob, fixed: Mapping[str, Any], whose: str) -> Axis:
     value = fixed[key]
     from_one = isinstance(knob, Log) and knob.from_one
     if isinstance(value, bool) or not isinstance(value, float | None):
-        raise SkelbenchError(f"{whose} draws {key}, which is {value!r} here and no real number; leave it out")
+        raise SkelbenchError(f"{whose} draws {key}, which is {value!r} here and not a real number; leave it out")
     by = [factor(bound) for bound in (knob.low, knob.high)]
     if by[0] is None or by[1] is None:
         low, high = float(knob.low), float(knob.high)
     elif value is None or (distance := 1 - value if from_one else value) <= 0:
-        raise SkelbenchError(f"{whose} draws {key} as times what the preset says, which is {value}; give numbers")
+        raise SkelbenchError(f"{whose} draws {key} as a multiple of the preset's value, which is {value}; give numbers")
     else:
         low, high = by[0] * distance, by[1] * distance
     if from_one:
@@ -68,7 +68,7 @@ def _axis(key: str, knob: Knob, fixed: Mapping[str, Any], whose: str) -> Axis:
 
 
 def sobol(axes: Sequence[Axis], trials: int, seed: int) -> list[dict[str, float]]:
-    """Settings of each trial: none, then a scrambled Sobol sequence; a longer sequence begins with the same ones."""
+    """Settings of each trial: none, then a scrambled Sobol sequence; a longer sequence has the same beginning."""
     from scipy.stats import qmc
 
     power = math.ceil(math.log2(max(1, trials - 1)))

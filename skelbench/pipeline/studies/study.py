@@ -20,7 +20,7 @@ from skelbench.pipeline.request import Request
 TRIAL = ("method", "dataset", "split", "tokens", "preset", "native", "budget")
 """Keys of a trial with a place of their own in a request; every other key is a setting, ``train.lr`` or ``lr``."""
 STATED = ("dataset", "split", "preset", "native", "budget")
-"""Options that a study may state once for all its trials."""
+"""Options that a study may give once for all its trials."""
 
 
 class Study(Spec):
@@ -33,23 +33,23 @@ class Study(Spec):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", description="slug: names the folder of its logs")
-    summary: str = Field("", description="what it asks, in one line")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", description="name in commands, and of the folder of its logs")
+    summary: str = Field("", description="its question, in one line")
     table: str = Field("", description="table of `skelbench compare` that shows it; empty = linear")
     figure: str = Field("", description="figure of `skelbench plot` that shows it; empty = none")
-    preset: str | None = Field(None, description="preset of the trials that name none; none = as in `run`")
-    gpu_preset: str | None = Field(None, description="the same with a GPU; none = preset")
+    preset: str | None = Field(None, description="preset of trials without one; none = as in `run`")
+    gpu_preset: str | None = Field(None, description="preset with a GPU; none = preset")
     plugins: tuple[str, ...] = Field((), description="plugin files that its trials need, relative to its file")
     dataset: str | None = None
     split: str | None = None
     native: bool | None = None
-    budget: str | None = Field(None, description="what every trial may spend in training: clips=40k, flops=2e15")
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 1), min_length=1, description="every trial has each")
+    budget: str | None = Field(None, description="training budget of every trial: clips=40k, flops=2e15")
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 1), min_length=1, description="seeds of every trial")
     probe: tuple[str, ...] = Field(("linear", "knn"), description="protocols; empty = train only")
     sets: dict[str, Any] = Field({}, alias="set", description="settings of every trial")
     grid: dict[str, tuple[Any, ...]] = Field({}, description="axis -> values: the trials are their cross product")
     trials: tuple[dict[str, Any], ...] = Field((), description="further trials, one by one")
-    then: str = Field("", description="command for each finished run that a study does not issue; RUN stands for it")
+    then: str = Field("", description="command to type for each finished run (RUN) after the study")
 
     @field_validator("seeds")
     @classmethod
@@ -104,7 +104,7 @@ class Study(Spec):
         return [key for key in keys if any(point.get(key) != points[0].get(key) for point in points)]
 
     def replaced(self, key: str, values: Sequence[Any]) -> Study:
-        """The study with ``values`` for ``key`` in every trial; more than one become, or replace, an axis."""
+        """Return the study with ``values`` for ``key`` in every trial; several values become or replace an axis."""
         fields: dict[str, Any] = {name: None for name in STATED if name == key}
         fields |= {"gpu_preset": None} if key == "preset" else {}
         sets = {k: v for k, v in self.sets.items() if not same(k, key)}

@@ -72,7 +72,7 @@ def complete(study: Study, host: Host, data_root: Path, device: str, timer: Time
     minutes."""
     trials: dict[str, Trial] = {}
     for trial in each(study, host, data_root, device, timer):
-        # Of two names of one run (a variant that changes nothing here) the plain one is kept.
+        # A variant that changes nothing names the same run as the plain method: the plain name is kept.
         if trial.id not in trials or (trials[trial.id].resolved.variant and not trial.resolved.variant):
             trials[trial.id] = trial
     return list(trials.values())
@@ -161,7 +161,7 @@ class Price:
 def prices(
     trials: Iterable[Trial], timed: Iterable[Trial], session: Session, report: Callable[[int], object]
 ) -> dict[str, Price]:
-    """By setting: step FLOPs per clip of ``trials``, and seconds of training of those ``timed``.
+    """By setting: step FLOPs per clip of ``trials``, and seconds of training of the ``timed`` ones.
 
     FLOPs are counted on shapes. A few real steps of one setting of each method are timed; its other settings take time
     in proportion to their FLOPs. Nothing is written. A method whose step fails has no price.

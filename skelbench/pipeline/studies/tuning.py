@@ -1,8 +1,8 @@
-"""Tuning: for every method the same number of trials of the same budget, chosen among on held-out training subjects;
-the winner is trained again on all of them beside the default, with seeds that no trial had.
+"""Tuning: every method gets the same number of trials of the same budget. The best trial on held-out training subjects
+wins. Winner and default are then trained again on all training subjects, with seeds that no trial had.
 
-Trials are runs like any other, on the split ``SPLIT~tune`` (where ``SPLIT`` tests on other cameras or setups
-``SPLIT~tune-camera``, ``SPLIT~tune-setup``), which holds no test clip of ``SPLIT``.
+Trials are ordinary runs on the split ``SPLIT~tune``, which has no test clip of ``SPLIT`` (``SPLIT~tune-camera`` or
+``SPLIT~tune-setup`` if ``SPLIT`` tests on other cameras or setups).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from skelbench.records.tuned import Compared, Retrained, TunedTrial, TuningRecor
 
 NAME, SUMMARY = "tune", "trials on held-out training subjects"
 Work = Callable[[Sequence[Trial]], Failures]
-"""Brings trials to their end."""
+"""Runs trials to their end."""
 
 
 def clips_of_budget(text: str | None) -> int:
@@ -46,7 +46,7 @@ def clips_of_budget(text: str | None) -> int:
         budget = None
     if budget is None or budget.kind != "clips":
         problem = f"--budget {text!r} is not clips=N" if text is not None else "a budget is missing"
-        raise SkelbenchError(f"{problem}: how many clips every trial of every method sees; write --budget clips=8000")
+        raise SkelbenchError(f"{problem}: give the number of clips of every trial; write --budget clips=8000")
     return int(budget.amount)
 
 
@@ -90,7 +90,7 @@ class Tuning:
     method: str
     """Name as the user types it."""
     default: Trial
-    """On the real split, with the first fresh seed."""
+    """The run on the real split, with the first fresh seed."""
     axes: tuple[Axis, ...]
     held: HeldOut
     drawn: list[dict[str, float]] = field(default_factory=list)
@@ -157,7 +157,7 @@ def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuni
         axes = axes_of(_space(session.host, method), default.resolved.spec, f"method {method}")
         for axis in axes:
             if setting := next((key for key in asked.sets if same(key, axis.key)), None):
-                raise SkelbenchError(f"--set {setting} is what is tuned of method {method}; leave it out")
+                raise SkelbenchError(f"--set {setting} is tuned for method {method}; leave it out")
         data = default.resolved.spec.data
         validation = default.resolved.store.held_out(data.split)
         validation = replace(validation, split=default.resolved.store.split(validation.split.name, data.min_frames))
@@ -180,7 +180,7 @@ def check_tunable(host: Host, method: str) -> None:
         )
     if not _space(host, method):
         raise SkelbenchError(
-            f"variant {variant} is what it is by all settings that method {descriptor.name} has tuned; leave it out"
+            f"variant {variant} sets all settings that are tuned for method {descriptor.name}; leave it out"
         )
 
 
@@ -279,7 +279,7 @@ def compare(tuned: Retrained, default: Retrained, session: Session) -> Compared 
 
 
 def evaluated(trial: Trial, session: Session, probe: str) -> tuple[RunDir | None, dict[str, Any] | None]:
-    """The run of a trial and its record by ``probe``, as far as they are there."""
+    """The run of a trial and its record by ``probe``; None for each that does not exist."""
     run = session.results.by_id(trial.id)
     if run is None or run.outcome != "done":
         return run, None

@@ -42,7 +42,7 @@ def interpolation(records: Records, data: str) -> Figure:
 
 @styled
 def invariance(records: Records, data: str, runs: Mapping[str, Frozen]) -> Figure:
-    """Similarity to the own original, and percentage of clips whose nearest original is their own."""
+    """Similarity of a changed clip to its original, and percentage of changed clips nearest to their original."""
     first = next(iter(records.values()))
     changes = [change for change in ("yaw", "size") if change in first["curves"]]
     figure, panels = panel_grid([("", "")] * 2 * len(changes), len(changes), height=2.2)

@@ -80,7 +80,7 @@ class Frozen:
         look = Preprocessing.of(self.spec, self.spec.streams[0])
         how = grid_of(self.run_spec, store.topology), torch.device(session.device), self.run_spec.train.precision
         self.clips = PreparedClips(store, look, *how)
-        run.encoder(checkpoint)  # an error for a missing snapshot comes now, not after the first measurement
+        run.encoder(checkpoint)  # raise for a missing snapshot before the first measurement
 
     @property
     def label(self) -> str:

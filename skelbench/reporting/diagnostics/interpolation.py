@@ -1,12 +1,12 @@
 """Errors of local linear interpolation of masked tokens: independent random masks against connected tubes.
 
 A point is a joint in one frame (coordinates) or one token (features). Ridge regression on the training clips predicts
-each hidden point from its nearest visible points: the same joint twice before and twice after, and the four nearest
+each masked point from its nearest visible points: the same joint twice before and twice after, and the four nearest
 joints along the bones at the same time. All coordinates of a point share the weights. The second moments of the points
 give the squared error over all clips, so every mask is scored on every clip at once.
 
 R rows (bodies), P temporal tokens, J joints, N = P * J tokens; t times of a point: frames, or temporal tokens;
-U = t * J points, D numbers of a point; Q masks; S points that a hidden one is made from; h hidden points.
+U = t * J points, D numbers of a point; Q masks; S points that a masked one is predicted from; h masked points.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REACH = 2
 NEAREST = 4
 """Number of visible joints at the same time: the largest number of bones at one joint of Kinect's skeleton."""
 RIDGE = 1e-6
-"""Added to the diagonal of the normal equations, as a share of each point's own variance."""
+"""Added to the diagonal of the normal equations, as a fraction of each point's own variance."""
 LEAST = 1e-6
 """Smallest fraction of the mean token's variance; tokens below it have nothing to predict and are skipped."""
 CHUNK = 1 << 15
@@ -102,7 +102,7 @@ def by_distance(topology: Topology) -> Tensor:
 
 
 def matched_masks(ratio: float, masks: int, times: int, topology: Topology, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """(tubes, random tokens), bool [Q, N] each, True = hidden; mask q of either kind hides equally many tokens.
+    """(tubes, random tokens), bool [Q, N] each, True = masked; mask q of either kind hides equally many tokens.
 
     Tubes follow Semantic Tube Masking with target ratio ``ratio``; they often hide fewer. As many independently drawn
     tokens are hidden in the second mask.
@@ -118,10 +118,11 @@ def matched_masks(ratio: float, masks: int, times: int, topology: Topology, seed
 
 
 def support(visible_QtJ: Tensor, order_JK: Tensor) -> tuple[Tensor, Tensor]:
-    """Points that each hidden point is made from, int64 [Q, t, J, S] (time * J + joint), and which are there, bool.
+    """Points that each masked point is predicted from, int64 [Q, t, J, S] (time * J + joint), and a mask of existing
+    ones, bool.
 
     S = 2 * REACH + NEAREST: the nearest visible ones of the same joint before and after it, and at its own time the
-    first visible joints of ``order_JK`` (:func:`by_distance`). What stands at visible points means nothing.
+    first visible joints of ``order_JK`` (:func:`by_distance`). Values at visible points have no meaning.
     """
     Q, t, J = visible_QtJ.shape
     device = visible_QtJ.device
@@ -143,11 +144,11 @@ def support(visible_QtJ: Tensor, order_JK: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def squared_errors(points: Points, index_hS: Tensor, there_hS: Tensor, target_h: Tensor) -> Tensor:
-    """Mean squared error over the test rows, [h] float64, of points ``target_h`` made from their support."""
+    """Mean squared error over the test rows, [h] float64, of points ``target_h`` predicted from their support."""
     errors = []
     for index, neighbors, target in zip(index_hS.split(CHUNK), there_hS.split(CHUNK), target_h.split(CHUNK)):
         normal_hSS, right_hS = _among(points.fit_UU, index, neighbors, target)
-        # A point that is not there, or never moves, gets weight 0.
+        # A missing point, or one that never moves, gets weight 0.
         own_hS = normal_hSS.diagonal(dim1=1, dim2=2)
         own_hS += torch.where(own_hS > 0, RIDGE * own_hS, 1.0)
         weight_hS = torch.linalg.solve(normal_hSS, right_hS)
@@ -166,15 +167,15 @@ def _among(moments_UU: Tensor, index_hS: Tensor, there_hS: Tensor, target_h: Ten
 
 
 def score(points: Points, mask_QN: Tensor, order_JK: Tensor) -> dict[str, Any]:
-    """Error under the masks ``mask_QN``: ``error`` (mean over a mask's hidden tokens of squared error over variance,
-    then over masks), its 95 % ``interval`` over masks, and ``rms`` (root of a hidden point's mean squared error, in the
+    """Error under the masks ``mask_QN``: ``error`` (mean over a mask's masked tokens of squared error over variance,
+    then over masks), its 95 % ``interval`` over masks, and ``rms`` (root of a masked point's mean squared error, in the
     points' own unit)."""
     device, J = points.fit_UU.device, points.joints
     variance_N = points.variance_N
     counts_N = variance_N > LEAST * variance_N.mean()
     order_JK = order_JK.to(device)
     shares, squares, hidden_points = [], 0.0, 0
-    for mask_N in mask_QN.to(device):  # one at a time: a mask has thousands of hidden points
+    for mask_N in mask_QN.to(device):  # one at a time: a mask has thousands of masked points
         visible_tJ = ~mask_N.view(-1, J).repeat_interleave(points.per_token, 0)
         hidden_h = (~visible_tJ).flatten().nonzero()[:, 0]
         index_hS, there_hS = (part.flatten(0, 2)[hidden_h] for part in support(visible_tJ[None], order_JK))
@@ -185,7 +186,7 @@ def score(points: Points, mask_QN: Tensor, order_JK: Tensor) -> dict[str, Any]:
             shares.append((points.by_token(squared_U)[scored_N] / variance_N[scored_N]).mean())
         squares, hidden_points = squares + float(squared_h.sum()), hidden_points + len(hidden_h)
     if not shares:
-        raise SkelbenchError("no hidden token varies from clip to clip, so there is nothing to fill in")
+        raise SkelbenchError("no masked token varies from clip to clip, so there is nothing to fill in")
     share_Q = torch.stack(shares)
     error = float(share_Q.mean())
     half = 1.96 * float(share_Q.std()) / math.sqrt(len(share_Q)) if len(share_Q) > 1 else 0.0

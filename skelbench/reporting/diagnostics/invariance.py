@@ -23,8 +23,9 @@ SIZES = (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
 def agreement(changed_nD: np.ndarray, original_nD: np.ndarray) -> dict[str, float]:
     """Similarity of features of changed and unchanged clips, both minus the mean of the unchanged clips.
 
-    ``similarity``: mean cosine of a clip's two features; ``others``: of a changed clip's and another clip's original,
-    what chance gives; ``retrieved``: share of the changed clips whose nearest original (cosine) is their own.
+    ``similarity``: mean cosine of a clip's two features; ``others``: the same between a changed clip and the original
+    of another clip (chance level); ``retrieved``: fraction of the changed clips whose nearest original (cosine) is
+    their own.
     """
     original = torch.from_numpy(original_nD).double()
     mean_D = original.mean(0)
@@ -33,7 +34,7 @@ def agreement(changed_nD: np.ndarray, original_nD: np.ndarray) -> dict[str, floa
     )
     cosine_nn = changed @ original.T
     own_n, n = cosine_nn.diagonal(), len(original)
-    # Its own must be nearer than any other one: of features that are all the same none is found.
+    # Strictly nearer than all others: if all features are equal, no clip is retrieved.
     rest_n = cosine_nn.masked_fill(torch.eye(n, dtype=torch.bool), -torch.inf).amax(1)
     return {
         "similarity": float(own_n.mean()),

@@ -47,11 +47,11 @@ FIGURES = {
     "invariance": (
         _figure("yaw", "Yaw: own", ".3f"),
         _figure("yaw_others", "Yaw: other", ".3f"),
-        _figure("yaw_found", "Yaw: found, %", ".1f", best="max"),
+        _figure("yaw_found", "Yaw: retrieved, %", ".1f", best="max"),
         _figure("size", "Size: own", ".3f"),
         _figure("size_others", "Size: other", ".3f"),
-        _figure("size_found", "Size: found, %", ".1f", best="max"),
-        _figure("found_over", "Found over untrained", "+.1f"),
+        _figure("size_found", "Size: retrieved, %", ".1f", best="max"),
+        _figure("found_over", "Retrieved over untrained", "+.1f"),
     ),
 }
 """Columns that each diagnosis fills."""
@@ -69,8 +69,8 @@ LAYOUT = Layout(
     ),
     (*_BLOCK, "order_by", "invariance_by"),
     (
-        "Order: percent of clips and reversals that a linear probe tells apart; chance is 50. Yaw, size: mean cosine "
-        "of a changed clip with its own original, and with others; found: percent whose own is nearest. "
+        "Order: percent of clips and reversals that a linear probe classifies correctly; chance is 50. Yaw, size: mean "
+        "cosine of a changed clip with its own original, and with others; found: percent whose own is nearest. "
         "Over untrained: minus the same encoder before training, in points; found: mean over yaw and size. "
         "±: 95 % t interval over seeds.",
     ),
@@ -106,7 +106,7 @@ def _records(inputs: TableInputs) -> DataFrame:
     for run in finished:
         if run.name not in described:
             continue
-        data, row = run.spec.data, described[run.name]  # a row of the frame may be about other data
+        data, row = run.spec.data, described[run.name]  # the row of the frame may belong to other data
         facts = {key: row[key] for key in _OF_FRAME} | {"method": run.title, "run": run.name, "group": row["training"]}
         facts |= {"dataset": data.title, "split": data.split, "data": data.fingerprint[:12]}
         facts |= {"imported": run.spec.imported or "", "order_by": "", "invariance_by": ""}
@@ -134,14 +134,14 @@ def _read_all(run: ReadRun) -> list[dict[str, Any]]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return the figures of a record, None for an older version; :class:`Damaged` if it cannot be used."""
+    """Return the numbers of a record, None for an older version; :class:`Damaged` if it cannot be used."""
     try:
         record = read_json(path)
         kind, spec = record["diagnosis"], record["spec"]
         figures = {"order": 100 * float(record["accuracy"])} if kind == "order" else _invariance(record)
         figures["at"] = float(record["finished"])
         if not all(map(math.isfinite, figures.values())):
-            raise ValueError("a figure is not finite")
+            raise ValueError("a number is not finite")
         own = {key: value for key, value in spec.items() if key not in _OWN}
         clips = record["test_clips"] if kind == "order" else record["clips"]
         by = f"{clips} clips, settings {digest(own, 6)}"

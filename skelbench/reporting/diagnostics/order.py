@@ -1,4 +1,4 @@
-"""Order probe: can a linear layer on frozen features tell a clip from the same clip played backwards?
+"""Order probe: a linear layer on frozen features that distinguishes a clip from the same clip played backwards.
 
 n clips, D feature width.
 """
@@ -55,7 +55,7 @@ def probe(
 
 
 def better(right_a: list[int], right_b: list[int]) -> float:
-    """p-value of an exact two-sided sign test over clips: on which of them does one tell more directions?"""
+    """p-value of an exact two-sided sign test over clips: which of two runs recognizes more directions per clip."""
     return over_clips(np.sign(np.subtract(right_a, right_b))).p_value
 
 

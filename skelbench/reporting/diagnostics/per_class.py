@@ -41,7 +41,7 @@ def evaluation(
     if not candidates:
         place, title = run.spec.id, f"run {run.name}"
         if checkpoint != "last":
-            run.encoder(checkpoint)  # says it of an epoch at which none was kept
+            run.encoder(checkpoint)  # raises for an epoch without a snapshot
             place, title = f"{place}@{checkpoint}", f"the snapshot at epoch {checkpoint} of {title}"
         raise SkelbenchError(
             f"{title} was not evaluated with {protocol}; do that first: skelbench eval {place} --protocol {protocol}"
@@ -78,18 +78,18 @@ def _listed(records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def check_alike(runs: Sequence[RunDir], records: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse evaluations on different data or with different probes, naming the first difference."""
+    """Raise for evaluations on different data or with different probes; the error names the first difference."""
     first, second = (record["spec"] for record in records)
     for field in ALIKE:
         if first[field] != second[field]:
             raise SkelbenchError(
-                f"{runs[0].name} and {runs[1].name} were not evaluated alike: "
+                f"{runs[0].name} and {runs[1].name} were not evaluated in the same way: "
                 f"{_difference(field, first[field], second[field])}; evaluate both on the same data with the same probe"
             )
 
 
 def _difference(field: str, a: Any, b: Any) -> str:
-    """``split is cross-view in one, cross-subject in the other``: of two mappings the first key that differs."""
+    """``split is cross-view in one, cross-subject in the other``: the first key in which two mappings differ."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         field = next(key for key in [*a, *b] if a.get(key) != b.get(key))
         a, b = a.get(field), b.get(field)

@@ -19,9 +19,10 @@ VERSION = {"interpolation": 2, "invariance": 1, "order": 2}
 def kept(
     folder: Path, what: str, spec: Mapping[str, Any], find: Callable[[], Mapping[str, Any]], force: bool = False
 ) -> tuple[dict[str, Any], Path]:
-    """The record of diagnosis ``what`` with the settings ``spec``, and its file: read back, else found and written.
+    """The record of diagnosis ``what`` with the settings ``spec``, and its file: read if it exists, else measured and
+    written.
 
-    ``spec`` is everything that decides the figures; its hash is in the file's name. The file is whole or absent.
+    ``spec`` is everything that decides the result; its hash is in the file's name. The file is whole or absent.
     """
     path = folder / f"diagnose-{what}-{digest(spec)}.json"
     if path.exists() and not force:

@@ -14,7 +14,7 @@ Named = Mapping[str, Mapping[str, Any]]
 """Displayed name -> record of the diagnosis."""
 
 INTERPOLATION = (
-    "error: squared error of a hidden token over its variance; 1 = no better than the mean. In brackets: 95 % over "
+    "error: squared error of a masked token over its variance; 1 = no better than the mean. In brackets: 95 % over "
     "masks. Filled in from at most eight visible neighbors in time and space."
 )
 FEATURES = (
@@ -49,7 +49,7 @@ def interpolation(named: Named) -> Table:
     counts = f"weights from {record['train_clips']:,} training clips, errors on {record['test_clips']:,} test clips"
     extra = (FEATURES,) if len(named) > 1 else ()
     return Table(
-        "Local linear interpolation of hidden tokens",
+        "Local linear interpolation of masked tokens",
         columns,
         tuple(rows),
         notes=(INTERPOLATION, *extra, f"{counts}, evenly spread over the classes."),

@@ -128,7 +128,7 @@ def finish(figure: Figure, title: str, caption: Sequence[str], legend: Sequence[
 
 
 def wrapped(text: str, inches: float) -> str:
-    """``text`` on lines of about that width in letters of notes."""
+    """``text`` on lines of about this width in the font size of notes."""
     return textwrap.fill(text, int((inches - 0.7) * 72 / (0.53 * NOTE)), break_long_words=False, break_on_hyphens=False)
 
 
@@ -189,7 +189,7 @@ def spread(heights: Sequence[float], gap: float, top: float) -> list[float]:
 
 
 def look_of(place: int) -> dict[str, Any]:
-    """Color and marker number ``place``; where colors come again, with other markers."""
+    """Color and marker number ``place``; repeated colors have other markers."""
     turn, color = divmod(place, len(COLORS))
     marker = MARKERS[(color + turn) % len(MARKERS)]
     return {"color": COLORS[color], "marker": marker, "markersize": 5, "markeredgecolor": "white",

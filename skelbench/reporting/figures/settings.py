@@ -20,11 +20,11 @@ KINDS = ("method", "dataset")
 
 
 def settings_of(host: Host, figure: FigureSpec, typed: Mapping[str, Any], filters: Filters) -> Spec:
-    """``typed`` (``--set``) as the figure's ``config`` reads them. A figure with a setting ``method`` or ``dataset`` is
-    about these, not about runs: the filter of that name is the setting.
+    """``typed`` (``--set``) as the figure's ``config`` reads them. If a figure has a setting ``method`` or ``dataset``,
+    the filter of this name sets it and does not select runs.
 
     Raises:
-        SkelbenchError: a setting is not known or not valid, or is given both ways.
+        SkelbenchError: a setting is unknown or invalid, or is given twice.
     """
     config, settings = host.config(figure), dict(typed)
     for kind in KINDS:

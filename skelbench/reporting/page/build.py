@@ -107,7 +107,7 @@ def _part(name: str) -> str:
 
 # ------------------------------------------------------------------------------------------------ tables
 def _names(row: Mapping[str, Cell]) -> list[str]:
-    """Names of the runs behind a row."""
+    """Names of the runs of a row."""
     return str(row["run"].value or "").split(", ") if "run" in row else []
 
 
@@ -143,7 +143,7 @@ def _figures(inputs: TableInputs) -> tuple[dict[str, Markup], dict[str, str]]:
 
 
 def _draw(name: str, inputs: TableInputs) -> Markup:
-    """Return figure ``name`` as an address that holds the whole picture."""
+    """Return figure ``name`` as a data URL."""
     from markupsafe import Markup
 
     figure = inputs.host.load(inputs.host.get("figures", name))(inputs)
@@ -162,7 +162,7 @@ def _retrieval(inputs: TableInputs) -> tuple[Markup | None, str]:
     best = frame.sort_values(["protocol", "accuracy"], ascending=False, kind="stable").iloc[0]
     try:
         return _draw("retrieval", replace(inputs, only=[best["run"]])), ""
-    except (SkelbenchError, OSError) as error:  # its data are not here anymore
+    except (SkelbenchError, OSError) as error:  # its data were removed
         return None, f"Not drawn: {best['title']}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""Summary of the results in sentences: what there is, who leads and whether that is significant, what went wrong."""
+"""Summary of the results in sentences: the runs, the best methods, whether their lead is significant, and problems."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sent
         text += f"{_number(methods[1]['accuracy']):.1f} %; "
         text += {True: "significantly different", False: "not significantly different", None: "not tested"}[different]
     else:
-        text = f"{place}: {_name(first)} reaches {accuracy:.1f} %, alone in its block"
+        text = f"{place}: {_name(first)} reaches {accuracy:.1f} %, the only method in its block"
     fewest = min((row["seeds"].value for row in methods[:2] if isinstance(row["seeds"].value, int)), default=0)
     text += f" ({trainings(fewest)})" if fewest else ""
     if not isinstance(over, int | float):
@@ -104,7 +104,7 @@ def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sent
 
 
 def _different(first: Row, second: Row) -> bool | None:
-    """Whether two rows share no letter of the significance table; None where the two were not tested."""
+    """Whether two rows share no letter of the significance table; None if the two were not tested."""
     letters = [str(row["letters"].value or "") if "letters" in row else "" for row in (first, second)]
     if "untested" in first and second["run"].value in str(first["untested"].value or "").split("; "):
         return None
@@ -114,7 +114,7 @@ def _different(first: Row, second: Row) -> bool | None:
 def _failures(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
     for run in runs:
         name = f"{run.title} (seed {run.spec.seed})"
-        for kind, text in (("collapse", "collapsed"), ("shortcut", "shows a sign of a shortcut")):
+        for kind, text in (("collapse", "collapsed"), ("shortcut", "may have learned a shortcut")):
             if anomaly := run.info.get(kind):
                 yield Sentence(f"{name} {text}: {'; '.join(map(describe, anomaly))}.", "wrong", (run.name,))
         if run.outcome in ("failed", "diverged", "interrupted"):
@@ -123,7 +123,7 @@ def _failures(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
 
 
 def _presets(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
-    """Sentences that keep results of small presets and synthetic data from being taken for the paper's."""
+    """Sentences that warn that results of small presets and synthetic data are not results of the paper."""
     trained = [run for run in runs if run.spec.method not in CONTROLS and run.outcome == "done"]
     presets = Counter(run.info["preset"] for run in trained if run.info["preset"] not in ("paper", "release"))
     if presets:

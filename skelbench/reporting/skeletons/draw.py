@@ -22,9 +22,9 @@ from skelbench.reporting.skeletons.scene import COLORS, HIDDEN, Panel, Scene, mi
 
 FLOOR = "#d8dee6"
 MOST = 16
-"""Largest number of frames in a row of a film strip: of more temporal tokens every second, third ... is shown."""
+"""Largest number of frames in a row of a film strip; with more temporal tokens every second, third ... is shown."""
 MIN_DELAY_MS = 40
-"""Viewers slow down animations with shorter frames."""
+"""Shortest duration of a frame that viewers do not slow down."""
 
 
 def pose_axes(axes: Axes, scene: Scene, poses: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""A clip as one HTML page that can be played, stopped and turned; it loads nothing from anywhere else."""
+"""A clip as one HTML page that can be played, stopped and turned; it is self-contained."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def middle(panel: Panel) -> np.ndarray:
 
 
 def clip_scene(store: ClipStore, clip: int) -> Scene:
-    """Clip ``clip`` as it is stored; SkelbenchError if it shows nobody, as in a damaged store."""
+    """Return clip ``clip`` as stored; raise SkelbenchError if it shows no body, as in a damaged store."""
     flat, x_MTJC = store.meta.dimensions == 2, store.clip(clip)
     if not np.isfinite(x_MTJC).all() or not np.ptp(x_MTJC, axis=2).any():
         raise SkelbenchError(
@@ -204,7 +204,7 @@ def caption(store: ClipStore, clip: int) -> str:
 
 
 def find_clip(store: ClipStore, wanted: str) -> int:
-    """The clip of that name or, if none is called so, of that number."""
+    """The clip of this name or, if there is none, of this number."""
     namesakes = np.flatnonzero(np.equal(store.names, wanted)) if store.names is not None else np.zeros(0, np.int64)
     if len(namesakes):
         return int(namesakes[0])

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Scene:
     """The stored clip and the views that run ``spec`` makes of it at training step ``step``.
 
-    A method that trains on no views is shown what it is evaluated on. Bones and motions are shown as the joints they
+    For a method that does not train, the views of evaluation are shown. Bones and motions are shown as the joints they
     are made of. A mask that depends on the other clips of its step is drawn as if there were none.
     """
     scene = clip_scene(store, clip)
@@ -44,7 +44,7 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
         return builder(batch, keyed)
 
     views = build(specs, batch, spec.train.center)
-    # A clip whose coordinates are its own frame numbers shows where every view looked.
+    # In a clip whose coordinates are its frame numbers, every view shows the frames that it was cut from.
     plain = {
         name: view.model_copy(update={"augment": (), "inherit": False, "mask": None}) for name, view in specs.items()
     }

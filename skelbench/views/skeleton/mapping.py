@@ -60,7 +60,7 @@ RULES: dict[str, tuple[dict[str, float], ...]] = {
         for joint, rules in _SIDED.items()
     },
 }
-"""Joint -> sums of other joints that stand for it, the best first. Extrapolated lengths were measured on Kinect v2
+"""Joint -> sums of other joints that replace it, the best first. Extrapolated lengths were measured on Kinect v2
 (UI-PRMD); spine mid and neck of Kinect v1 follow arXiv 2604.17013."""
 
 
@@ -73,7 +73,7 @@ class JointMapping:
     kinds: dict[str, Kind]
     """Kind of each target joint, by its name."""
     formulas: dict[str, str]
-    """Sum that makes each target joint, in words; "" = absent."""
+    """Description of the sum for each target joint; "" = absent."""
 
     @property
     def summary(self) -> str:
@@ -132,7 +132,7 @@ def _common_names(joints: Sequence[str]) -> list[str]:
 
 
 def _place(name: str, places: Mapping[str, np.ndarray], asked: tuple[str, ...]) -> np.ndarray | None:
-    """Return the weights of ``name``; None if no rule leads to joints that are there."""
+    """Return the weights of ``name``; None if no rule leads to existing joints."""
     if name in places:
         return places[name]
     for rule in () if name in asked else RULES.get(name, ()):

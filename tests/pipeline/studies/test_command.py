@@ -106,7 +106,7 @@ def test_the_dry_run_lists_every_trial_and_writes_nothing(place, run_study, monk
     assert [(row[0], row[2]) for row in rows] == order
     assert len({row[4] for row in rows}) == 6 and all(row[5] == "new" for row in rows)
     assert [row[-2:] for row in rows if row[0] == "raises"] == [["?", "?"]] * 2
-    assert "6 trials, 0 done, 2 of unknown length" in out and "2 of the trials are the same run" in err
+    assert "6 trials, 0 done, 2 of unknown duration" in out and "2 of the trials are the same run" in err
 
 
 # ---------------------------------------------------------------------------------------------------- trials
@@ -124,7 +124,7 @@ def trials_of(place):
     return lambda study: (complete(study, host, place / "data", "cpu"), session)
 
 
-def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch):
+def test_each_process_gets_exactly_its_trial(trials_of, place, monkeypatch):
     """The command line of a trial, parsed as every other, resolves to the trial's id."""
     import skelbench.pipeline.resolve
 
@@ -178,7 +178,7 @@ def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):
     assert [trial.title for trial in trials] == ["slim 8t s0", "mamp 8t s0", "mamp 8t lr=0.5 s0"]
 
 
-def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of, monkeypatch):
+def test_a_trial_is_done_when_its_run_is_complete(trials_of, monkeypatch):
     (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
     protocols = ["knn"]
 
@@ -213,7 +213,7 @@ def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of, monkeypat
     assert status(trial, session, []).done
 
 
-def test_a_run_of_settings_typed_one_by_one_is_known_by_what_a_study_calls_it(trials_of):
+def test_a_run_with_typed_settings_is_recognized_as_a_trial(trials_of):
     (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
     run = session.results.by_id(trial.id) or pretrain(session, trial.resolved)
     recognize(trial, status(trial, session, []), session)
@@ -224,7 +224,7 @@ def test_a_run_of_settings_typed_one_by_one_is_known_by_what_a_study_calls_it(tr
     assert run.title == "calm:plain" and run.outcome == "done"
 
 
-def test_two_studies_never_start_one_trial(trials_of, place):
+def test_two_studies_never_start_the_same_trial(trials_of, place):
     (trial,), _ = trials_of(Study(name="two", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
     folder = place / "own" / "studies"
     claim = claim_of(trial, folder)
@@ -233,7 +233,7 @@ def test_two_studies_never_start_one_trial(trials_of, place):
     assert claim_of(trial, folder) is not None
 
 
-def test_cores_are_shared_out(monkeypatch):
+def test_cores_are_divided_among_trials(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert processes("cpu", None) == (4, 2) and processes("cpu", 3) == (3, 2) and processes("cpu", 16) == (16, 1)

@@ -29,7 +29,7 @@ def test_draws_are_within_bounds_reproducible_and_begin_with_the_default(trials,
     assert sobol(AXES, trials + 7, seed)[:trials] == drawn  # more trials begin with the same ones
 
 
-def test_draws_fill_a_logarithm_evenly_and_other_seeds_draw_others():
+def test_draws_are_log_uniform_and_depend_on_the_seed():
     axis = Axis("train.lr", 1e-4, 1e-2, log=True)
     values = [point["train.lr"] for point in sobol([axis], 33, 0)[1:]]
     below = sum(value < 1e-3 for value in values)
@@ -52,7 +52,7 @@ def test_the_space_of_every_shipped_method_is_around_its_preset(host, data_root,
         assert (lr.low, lr.high) == (spec.train.lr / 8, spec.train.lr * 8)
 
 
-def test_a_space_that_does_not_fit_the_run_is_refused(host, data_root):
+def test_a_space_that_does_not_fit_the_run_is_rejected(host, data_root):
     spec = resolve(Request("mamp", "small", preset="quick", tokens=8), host, data_root, "cpu").spec
     for space, said in (
         ({"method.ta": Log(1, 2)}, "the search space of mamp: unknown setting 'method.ta'"),

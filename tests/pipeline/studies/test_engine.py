@@ -37,10 +37,10 @@ def test_an_engine_of_a_plugin_runs_a_study(nice, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"), [(["--mem", "4G"], "--mem is not"), (["--status"], "--status needs an engine")]
 )
-def test_what_it_does_not_heed_is_refused(nice, tmp_path, capsys, words, said):
+def test_unsupported_options_are_rejected(nice, tmp_path, capsys, words, said):
     assert main([*nice, "--on", "nice", *words]) == 2
     assert said in capsys.readouterr().err and not (tmp_path / "given").exists()
 
 
-def test_those_that_ship_are_listed():
+def test_shipped_engines_are_listed():
     assert Host().names("engines") == ["local", "slurm"]

@@ -71,7 +71,7 @@ def sittings(place):
     return {"said": said, "stopped": stopped, "plan": plan, "run": run, "issue": issue, "handler": handler}
 
 
-def test_ctrl_c_lets_trials_save_and_says_how_to_go_on(sittings):
+def test_ctrl_c_saves_trials_and_prints_how_to_continue(sittings):
     code, out, err = sittings["said"][0]
     assert code == 130 and not out
     assert "save their state" in err and "0 of 1 trials done; issue the same command again to continue" in err
@@ -81,7 +81,7 @@ def test_ctrl_c_lets_trials_save_and_says_how_to_go_on(sittings):
     assert f"interrupted at {share:.0f} %" in sittings["plan"][1]
 
 
-def test_what_was_stopped_goes_on_where_it_was(sittings):
+def test_stopped_trials_resume(sittings):
     steps = [json.loads(line)["step"] for line in (sittings["run"] / "metrics.jsonl").read_text().splitlines()]
     assert steps == list(range(1, 61))
     made = json.loads((sittings["run"] / "run.json").read_text())
@@ -89,7 +89,7 @@ def test_what_was_stopped_goes_on_where_it_was(sittings):
     assert "calm 8t s0: started, resumed at" in sittings["said"][1][2]
 
 
-def test_a_failing_trial_takes_no_other_with_it(sittings, place):
+def test_a_failing_trial_does_not_stop_others(sittings, place):
     code, out, err = sittings["said"][1]
     assert code == 3 and "1 of 3 trials done" in out
     failed = {line.split()[1]: line for line in err.splitlines() if line.startswith("failed: ")}
@@ -106,12 +106,12 @@ def test_a_failing_trial_takes_no_other_with_it(sittings, place):
         assert log.read_text().startswith(f"$ skelbench run {name} --dataset small --tokens 8 --preset quick --seed 0")
 
 
-def test_the_general_table_shows_what_the_study_s_own_has_no_place_for(sittings):
+def test_the_general_table_is_shown_if_the_study_has_none(sittings):
     out = sittings["said"][1][1]
     assert "calm" in out and "untrained" in out and "skelbench compare --table linear --all" in out
 
 
-def test_what_is_done_is_not_done_again(sittings, monkeypatch):
+def test_finished_trials_are_not_repeated(sittings, monkeypatch):
     def never(*words, **fields):
         raise AssertionError(f"{words} was started")
 
@@ -122,7 +122,7 @@ def test_what_is_done_is_not_done_again(sittings, monkeypatch):
     assert code == 0 and "1 trials, all done" in out
 
 
-def test_a_log_that_does_not_fit_is_named(place, monkeypatch, capsys):
+def test_a_mismatched_log_is_named(place, monkeypatch, capsys):
     (place / "full.toml").write_text(STUDY.replace("[0]", "[1]"))
     monkeypatch.setattr(runner, "open", lambda path, mode: open("/dev/full", mode), raising=False)
     assert main(["study", "full.toml", "--plugin", "bees.py", "--device", "cpu"]) == 2

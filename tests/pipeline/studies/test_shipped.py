@@ -46,7 +46,7 @@ def trials(tmp_path_factory):
     return of
 
 
-def test_tables_of_the_paper_have_one():
+def test_every_table_of_the_paper_has_a_study():
     paper = {"linear", "semi", "retrieval", "transfer", "robustness", "missing-representation", "degraded-pretraining"}
     paper |= {"token-budget", "target-control", "objective", "stm", "saa"}
     assert paper <= set(NAMES) and all(named_study(name, shipped()).table == name for name in paper)
@@ -60,7 +60,7 @@ def test_every_trial_can_be_run_and_is_the_exact_preset(name, trials):
 
 
 @pytest.mark.parametrize("name", sorted(COLUMNS))
-def test_its_probes_are_the_columns_of_its_table(name, tmp_path):
+def test_the_probes_of_a_study_are_the_columns_of_its_table(name, tmp_path):
     """A run that was measured by them has a row with figures."""
     study = named_study(name, shipped())
     assert known_protocols(shipped(), study.probe) == list(study.probe) == list(COLUMNS[name])
@@ -71,7 +71,7 @@ def test_its_probes_are_the_columns_of_its_table(name, tmp_path):
     assert row["method"].value == "slim" and any(isinstance(cell.value, float) for cell in row.values())
 
 
-def test_what_a_study_cannot_issue_is_said_for_every_finished_run(tmp_path, trials, capsys):
+def test_commands_after_a_study_are_printed_for_every_run(tmp_path, trials, capsys):
     """On which data an encoder is measured besides, its user says."""
     study = named_study("transfer", shipped())
     assert study.then == "skelbench eval RUN --protocol transfer --dataset NAME"

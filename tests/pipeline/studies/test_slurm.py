@@ -113,7 +113,7 @@ def test_each_missing_trial_is_submitted_once_in_arrays_of_limited_size(slurm, i
     assert "3 jobs cancelled" in issue("--cancel")[1] and queue(slurm) == []
 
 
-def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path, monkeypatch):
+def test_the_script_runs_the_commands_of_a_local_study(slurm, issue, place, tmp_path, monkeypatch):
     monkeypatch.setenv("SKELBENCH_OBSERVE", "csv")
     code, out, _ = issue(*ASKED, "--emit", "--setup", "module load x", "--setup", "ulimit -c 0", "--partition", "low")
     assert code == 0 and queue(slurm) == [] and not (tmp_path / "results").exists()
@@ -137,7 +137,7 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
     assert f'{" ".join(started[0][0][: started[0][0].index("skelbench")])} skelbench "$@"' in out
 
 
-def test_gpus_are_asked_for(slurm, issue):
+def test_gpus_are_requested(slurm, issue):
     gpu = issue("--emit", "--gpus", "1", "--preset", "quick", "--partition", "low")[1]
     assert "--gres=gpu:1" in gpu and "--device cuda" in gpu and "--mem=16G" in gpu and "OMP_NUM_THREADS=1" in gpu
     assert "--cpus-per-task=4" in gpu and set(re.findall(r"--time=(\S+)", gpu)) == {"240"}
@@ -163,7 +163,7 @@ def test_a_mistake_is_one_error_and_nothing_is_submitted(slurm, issue, tmp_path,
     assert queue(slurm) == [] and not list((tmp_path / "results").glob("studies/*/slurm/*"))
 
 
-def test_without_slurm_there_is_its_script_alone(issue, tmp_path, monkeypatch):
+def test_without_slurm_only_the_script_is_printed(issue, tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "NEEDED", ("no-such-sbatch",))
     code, _, err = issue(*ASKED)
     assert code == 2 and "--on slurm needs no-such-sbatch, which is not on PATH" in err
@@ -174,7 +174,7 @@ def test_without_slurm_there_is_its_script_alone(issue, tmp_path, monkeypatch):
     assert code == 2 and "--on slurm needs no-such-sbatch" in err
 
 
-def test_a_job_that_was_taken_without_an_answer_is_not_submitted_twice(slurm, issue, tmp_path):
+def test_a_job_without_an_answer_is_not_submitted_twice(slurm, issue, tmp_path):
     (slurm / "settings.json").write_text(json.dumps({"away": {"sbatch": 1}}))
     code, _, err = issue(*ASKED)
     assert code == 2 and "may be in the queue nevertheless" in err and len(queue(slurm)) == 6
@@ -229,14 +229,14 @@ def task(slurm, tmp_path, monkeypatch):
     return start
 
 
-def test_a_task_that_ends_is_left_alone(task, tmp_path):
+def test_a_finished_task_is_not_requeued(task, tmp_path):
     code, said, again, _ = task(code=0)
     assert (code, again) == (0, False) and said == ["-m skelbench run calm --set name='a b'"]
     assert (tmp_path / "results/studies/a study/calm-8t-0a1b.log").read_text().startswith("$ skelbench run calm --set ")
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGUSR2, signal.SIGTERM]])
-def test_a_task_that_is_stopped_saves_and_goes_back(task, tmp_path, signals):
+def test_a_stopped_task_saves_and_is_requeued(task, tmp_path, signals):
     (tmp_path / "again").write_text("0")
     code, said, again, out = task(*signals)
     assert (code, again) == (0, True) and "told" in said and "calm-8t-0a1b: requeued" in out
@@ -244,7 +244,7 @@ def test_a_task_that_is_stopped_saves_and_goes_back(task, tmp_path, signals):
     assert words[1] == "2c3d 7_1 75 yes" and words[0].endswith("requeue " + str(tmp_path / "results/studies/a study"))
 
 
-def test_a_task_that_fails_stays_out_with_its_exit_code(task):
+def test_a_failed_task_is_not_requeued_and_keeps_its_exit_code(task):
     code, said, again, _ = task(code=2)
     assert (code, again) == (2, False) and said[-1].endswith("2c3d 7_1 2")
 
@@ -270,7 +270,7 @@ def made(place, slurm, tmp_path):
     return run, end, logs
 
 
-def test_what_gets_on_goes_back_without_end_and_what_does_not_fails_after_three(made):
+def test_tasks_with_progress_are_requeued_and_others_fail_after_three(made):
     run, end, logs = made
     run.update(outcome="interrupted")
     for sitting_ in range(6):
@@ -281,7 +281,7 @@ def test_what_gets_on_goes_back_without_end_and_what_does_not_fails_after_three(
     assert run.outcome == "failed" and "stopped 3 times in a row" in run.reason
 
 
-def test_a_failure_is_kept_with_its_reason(made, capsys):
+def test_a_failure_is_recorded_with_its_reason(made, capsys):
     run, end, logs = made
     run.update(outcome="running")
     assert end(1) == 1 and "no bees today" in capsys.readouterr().out
@@ -293,14 +293,14 @@ def test_a_failure_is_kept_with_its_reason(made, capsys):
 
 
 @pytest.mark.parametrize(("state", "reason", "code"), [("COMPLETING", "None", 1), ("COMPLETING", "TimeLimit", 0)])
-def test_what_was_cancelled_stays_out_and_what_its_limit_ended_goes_back(made, slurm, state, reason, code):
+def test_cancelled_tasks_stop_and_timed_out_tasks_are_requeued(made, slurm, state, reason, code):
     run, end, logs = made
     run.update(outcome="interrupted")
     set_queue(slurm, [{"job": 7, "index": 1, "state": state, "reason": reason}])
     assert end(143, "yes") == code and run.outcome == "interrupted"
 
 
-def test_what_another_command_works_on_is_no_failure(made, capsys, monkeypatch):
+def test_a_trial_run_by_another_command_is_no_failure(made, capsys, monkeypatch):
     run, end, logs = made
     monkeypatch.setattr(requeue, "PATIENCE", 0)
     with Lease(run.path / ".lock"):

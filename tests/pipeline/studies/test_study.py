@@ -40,7 +40,7 @@ def test_trials_are_the_product_of_the_axes_in_their_order_for_each_seed():
 
 
 @pytest.mark.parametrize("study", BUILT_IN, ids=lambda study: study.name)
-def test_a_built_in_study_shown_and_saved_gives_the_same_trials(study, tmp_path):
+def test_a_saved_built_in_study_has_the_same_trials(study, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(write_study(study))
     assert read_study(path).model_dump() == study.model_dump()
@@ -48,7 +48,7 @@ def test_a_built_in_study_shown_and_saved_gives_the_same_trials(study, tmp_path)
         assert list(read_study(path).requests(gpu)) == list(study.requests(gpu))
 
 
-def test_built_in_studies_ask_for_what_the_paper_compares(host):
+def test_built_in_studies_have_the_comparisons_of_the_paper(host):
     assert [host.load(descriptor) for descriptor in host.all("studies")] == sorted(BUILT_IN, key=lambda one: one.name)
     for study in BUILT_IN:
         for request in study.requests():
@@ -66,7 +66,7 @@ def test_built_in_studies_ask_for_what_the_paper_compares(host):
 
 
 # ---------------------------------------------------------------------------------------------------- options
-def test_options_replace_what_the_study_says_in_every_trial():
+def test_options_override_the_study_in_every_trial():
     replaced = GRID.replaced("tokens", [30, 8])
     assert [one.tokens for one in replaced.requests()] == 2 * [30, 30, 8, 8, 30, 8]
     learning = GRID.replaced("lr", [3.0])
@@ -75,7 +75,7 @@ def test_options_replace_what_the_study_says_in_every_trial():
     assert {one.dataset for one in GRID.replaced("dataset", ["d"]).requests()} == {"d"}
 
 
-def test_what_is_said_nearest_to_a_trial_wins():
+def test_the_most_specific_setting_wins():
     study = Study(
         name="near",
         dataset="a",
@@ -93,7 +93,7 @@ def test_what_is_said_nearest_to_a_trial_wins():
     assert study.varied() == ["dataset", "preset", "train.lr", "lr"]
 
 
-def test_one_setting_by_two_names():
+def test_one_setting_with_two_names():
     assert same("lr", "train.lr") and same("train.lr", "lr") and same("lr", "lr")
     assert not same("train.lr", "method.lr") and not same("tokens", "method.tokens") and not same("lr", "min_lr")
     assert list(merged({"lr": 1, "a": 2}, {"train.lr": 3})) == ["a", "train.lr"]
@@ -129,7 +129,7 @@ def test_a_bad_file_is_one_error(text, key, tmp_path):
     assert key in str(caught.value) and "\n" not in str(caught.value) and "grid.toml" in str(caught.value)
 
 
-def test_a_file_is_named_after_itself_and_nests_settings_as_toml_does(tmp_path):
+def test_a_study_file_gives_its_name_and_nests_settings(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("probe = 'knn'\n[set]\ntrain.lr = 1e-3\nencoder = 'vit'\n[set.method]\nmomentum = 0.9\n" + GOOD)
     study = read_study(path)

@@ -37,12 +37,12 @@ def run_tune(place, capsys):
         (["keen", "--budget", "clips=2"], "less than one batch of 4"),
         (["keen", "--probe", "knn,linear"], "names 2 protocols"),
         (["keen", "--split", "half~tune"], "held out already"),
-        (["keen", "--set", "lr=1e-3"], "--set lr is what is tuned of method keen"),
+        (["keen", "--set", "lr=1e-3"], "--set lr is tuned for method keen"),
         (["keen", "--preset", "quick", "--set", "preset=small"], "--preset and --set preset are the same setting"),
         (["keen", "--set", "bathc_size=3"], "unknown setting 'bathc_size'"),
     ],
 )
-def test_what_is_wrong_is_one_sentence_and_nothing_is_written(words, said, place, run_tune, monkeypatch):
+def test_mistakes_are_one_error_and_nothing_is_written(words, said, place, run_tune, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     code, out, err = run_tune(words[0], *SMALL, *words[1:])
     errors = [line for line in err.splitlines() if line.startswith("error: ")]

@@ -106,7 +106,7 @@ def poison_test_labels(folder):
     (folder / "meta.json").write_text(json.dumps(meta | {"fingerprint": fingerprint(store.meta, index)}))
 
 
-def test_other_test_labels_change_no_choice(tmp_path):
+def test_test_labels_do_not_affect_the_choice(tmp_path):
     tried = []
     for name in ("true", "poisoned"):
         session = place(tmp_path, name)
@@ -149,7 +149,7 @@ def test_every_method_has_equal_trials_and_failures_count(here):
     assert more.drawn[:6] == tunings[0].drawn
 
 
-def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):
+def test_winner_and_defaults_are_trained_again_with_fresh_seeds(here):
     tunings, made = tune(here, trials=4)
     record = tunings[0].record(here, "skelbench tune keen")
     before = len(made)
@@ -192,7 +192,7 @@ def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):
     assert set(shown.frame["split"]) == {"half"} and set(shown.frame["seed"]) == {1, 2}
 
 
-def test_a_method_of_which_every_trial_fails_has_no_winner(here):
+def test_a_method_with_only_failed_trials_has_no_winner(here):
     (tuning,), made = tune(here, trials=1)
     failing = tuning.record(here, "").trials[0].model_copy(update={"accuracy": None, "failure": "harmed"})
     record = tuning.record(here, "").model_copy(update={"trials": (failing,), "winner": None})
@@ -207,7 +207,7 @@ def test_a_method_of_which_every_trial_fails_has_no_winner(here):
 EMPTY = {"settings": {}, "runs": (), "evaluations": (), "seconds": 1.0}
 
 
-def test_methods_with_other_numbers_of_trials_are_not_ranked_beside_each_other(here):
+def test_methods_with_different_numbers_of_trials_are_ranked_separately(here):
     tunings, _ = tune(here, trials=1, methods=("keen", "skeletonmae"))
     one, other = (tuning.record(here, "") for tuning in tunings)
     sides = [
@@ -221,7 +221,7 @@ def test_methods_with_other_numbers_of_trials_are_not_ranked_beside_each_other(h
     assert {column.key for column in shown.columns if column.shown} >= {"asked", "seed"}
 
 
-def test_what_a_variant_sets_is_not_drawn(here):
+def test_settings_of_a_variant_are_not_drawn(here):
     """A variant without a part of the method stays one without it."""
     whole, harmless = prepare(Asked(COMMON, "knn", 1, clips=8), ["keen", "keen:harmless"], here)
     assert [[axis.key for axis in one.axes] for one in (whole, harmless)] == [["train.lr", "method.harm"], ["train.lr"]]

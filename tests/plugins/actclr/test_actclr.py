@@ -74,7 +74,7 @@ def made(kind, **settings):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_step_is_the_public_code_s(kind):
+def test_the_step_equals_the_public_code(kind):
     out, method = made(kind)
     out["loss"].backward()
     parts = dict(method.named_parameters())
@@ -86,7 +86,7 @@ def test_the_step_is_the_public_code_s(kind):
     assert float(out["loss"].detach()) == pytest.approx(sum(found[:3]), rel=1e-6)
 
 
-def test_a_loss_is_a_slow_reference_s():
+def test_losses_equal_a_slow_reference():
     """Key by key: the nearest ones that are no duplicates, softmax of the teacher, of the student's squares."""
     method = make(nearest=0.5, duplicate=0.9).eval()
     keys_nE = F.normalize(torch.randn(16, 6, generator=torch.Generator().manual_seed(1)), dim=1)
@@ -107,7 +107,7 @@ def test_a_loss_is_a_slow_reference_s():
     assert float(found) == pytest.approx(expected, rel=1e-4)
 
 
-def test_an_actionlet_is_where_a_clip_leaves_the_mean():
+def test_an_actionlet_is_where_a_clip_differs_from_the_mean():
     """Row by row, by finite differences in float64 of the cosine with the anchor."""
     torch.manual_seed(0)
     x_RND, anchor_1E, head = torch.randn(3, 50, 4).double(), torch.randn(1, 5).double(), torch.randn(4, 5).double()
@@ -133,12 +133,12 @@ def test_an_actionlet_is_where_a_clip_leaves_the_mean():
                 assert found[row, p, list(joints)].tolist() == pytest.approx([mean] * len(joints), abs=2e-3)
 
 
-def test_out_of_rounding_errors_there_is_no_actionlet():
+def test_rounding_errors_make_no_actionlet():
     areas = [float(made("region", rounded=rounded)[0]["actionlet"]) for rounded in (True, False)]
     assert areas[0] < 1e-3 and areas[1] > 0.5
 
 
-def test_bones_get_the_lengths_of_another_s():
+def test_bones_get_the_lengths_of_the_counterpart():
     """Joint by joint from the hub outwards; a body without a counterpart stays as it is."""
     x_BMTJC = torch.randn(3, 2, 5, 25, 3, generator=torch.Generator().manual_seed(0))
     valid_BM = torch.tensor([[True, True], [True, False], [True, True]])
@@ -170,7 +170,7 @@ def _depth(joint):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_mix_is_a_slow_reference_s(kind):
+def test_mixes_equal_a_slow_reference(kind):
     """Number by number; shares of a mixed clip by the weights of cells that were given and kept."""
     x_BMTJC = torch.randn(4, 1, 30, 25, 3, generator=torch.Generator().manual_seed(0))
     view = View.of(x_BMTJC, keys_R=torch.arange(4))
@@ -204,7 +204,7 @@ def test_a_mix_is_a_slow_reference_s(kind):
         assert float(share_B[b]) == pytest.approx(taken / (taken + left), rel=1e-4)
 
 
-def test_what_is_augmented_becomes_less(resolved):
+def test_augmentations_become_rarer(resolved):
     views = resolved("actclr").spec.views
     probabilities = [[op["p"] for op in views[f"strong-{level}"]["augment"][1:3]] for level in ("all", "many", "few")]
     assert probabilities == [[0.5, 1.0], [0.5 * 5 / 7, 5 / 7], [0.5 * 3 / 7, 3 / 7]]

@@ -36,7 +36,7 @@ def test_loss_is_the_mean_over_pairs_of_different_views(locals_, made):
     assert float(loss) == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_prototypes_are_held_still_at_first(made):
+def test_prototypes_are_frozen_at_first(made):
     training = made(freeze_prototypes=0.5)  # of 6 steps
     start = training.method.cl_head.prototype_direction.detach().clone()
     moved = []
@@ -47,7 +47,7 @@ def test_prototypes_are_held_still_at_first(made):
 
 
 @pytest.mark.parametrize("tokens,frames", [(8, 16), (15, 32), (30, 32)])
-def test_crops_are_those_of_the_code_in_time(tokens, frames, resolved):
+def test_crops_follow_the_code(tokens, frames, resolved):
     views = view_specs(resolved("dino", tokens=tokens, local_views=8).spec)
     assert views.keys() == {"global", "local"}
     assert (views["global"].count, views["global"].crop) == (2, Free(lo=0.4, hi=1.0))
@@ -56,7 +56,7 @@ def test_crops_are_those_of_the_code_in_time(tokens, frames, resolved):
         assert view.mask is None and view.augment == (Rotate(), Mirror(), BoneScale())
 
 
-def test_the_recipe_is_the_code_s(resolved):
+def test_the_recipe_equals_the_code(resolved):
     spec = resolved("dino", batch_size=None).spec
     train, schedule, config = spec.train, spec.schedule_config, spec.method_config
     assert (train.lr, schedule["min_lr"], schedule["warmup"]) == (1.5e-3, 1e-6, 0.1)

@@ -1,4 +1,4 @@
-"""iBOT: DINO's class tokens, and hidden tokens within a view."""
+"""iBOT: DINO's class tokens, and masked tokens within a view."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from skelbench.views.tubes import Tube
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_losses_are_the_means_over_pairs_and_over_hidden_tokens(shared, made):
+def test_losses_are_means_over_pairs_and_masked_tokens(shared, made):
     training = made(shared_head=shared, cls_weight=2.0, patch_weight=3.0, mask_ratio=(0.05, 0.1))
     method, views, step = training.method, training.views(0), training.step_info(3)
     generator = torch.Generator().manual_seed(5)
@@ -58,7 +58,7 @@ def test_half_of_the_global_views_is_masked_local_ones_never(resolved):
     assert tubes["global"].mask == Tube(lo=0.2, hi=0.3, p=1.0)
 
 
-def test_the_defaults_are_the_code_s_or_its_recipe_s(resolved):
+def test_defaults_equal_the_code_or_its_recipe(resolved):
     from skelbench_plugins.ibot import IBOTConfig
 
     config, train = IBOTConfig(), resolved("ibot", batch_size=None).spec.train

@@ -32,7 +32,7 @@ def test_source_is_the_target_with_a_little_noise(made):
 
 
 def test_loss_from_the_formulas(made):
-    """Time, dropped conditions and noise from the step's draws; noise predicted at hidden tokens only."""
+    """Time, dropped conditions and noise from the step's draws; noise predicted at masked tokens only."""
     run = made(condition_drop=0.5, uniformity=0.3, batch_size=6)
     method, views, step = run.method, run.views(0), run.step_info(0)
     source, target = views["source"], views["target"]

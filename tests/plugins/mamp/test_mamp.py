@@ -80,7 +80,7 @@ def step_with(u_RN):
 
 
 @pytest.mark.parametrize(("name", "depth", "stride", "tau", "loss", "keep", "values"), GOLDEN)
-def test_masks_features_and_loss_are_those_of_the_public_code(name, depth, stride, tau, loss, keep, values):
+def test_masks_features_and_loss_equal_the_public_code(name, depth, stride, tau, loss, keep, values):
     u_RN = noise(4, GRID.tokens)
     keep_RK = torch.tensor(keep)
     if name == "mamp":

@@ -24,7 +24,7 @@ def slow(predicted, target, center, target_temp, predicted_temp):
     return -sum(share * math.log(guess) for share, guess in zip(shares, guesses))
 
 
-def test_it_is_the_formula_token_by_token():
+def test_the_loss_is_the_formula_token_by_token():
     torch.manual_seed(0)
     predicted, target, center = torch.randn(2, 5, 7), torch.randn(2, 5, 7), torch.randn(7)
     out = channel_cross_entropy(predicted.double(), target.double(), center.double(), **TEMPS)
@@ -55,7 +55,7 @@ def test_the_target_is_the_same_interval_untransformed(made):
     assert (moved > 0.005).all()
 
 
-def test_loss_is_the_formula_over_the_hidden_tokens(made):
+def test_loss_is_the_formula_over_the_masked_tokens(made):
     training = made()
     method, views, step = training.method, training.views(0), training.step_info(0)
     method.center.center.copy_(torch.randn(16))

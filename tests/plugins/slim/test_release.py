@@ -59,7 +59,7 @@ def test_time_runs_forward_in_every_view_of_clips_of_16_frames_or_more(released)
     assert ((turned < 0).any(1) & (turned > 0).any(1)).all()
 
 
-def test_views_are_as_long_as_the_authors_and_skip_as_few_frames(released):
+def test_views_have_the_length_and_gaps_of_the_released_code(released):
     """Bounds and means of the crops, in frames; the means agree with the recipe within five standard errors."""
     rng = np.random.default_rng(0)
     for length in (40, 80, 120):
@@ -77,7 +77,7 @@ def test_views_are_as_long_as_the_authors_and_skip_as_few_frames(released):
                 assert spans_V.min() >= least - 2
 
 
-def test_scaling_as_released_is_the_loop_in_index_order(released):
+def test_released_scaling_equals_the_loop_in_index_order(released):
     groups, basis = list(NTU25.limbs.values()), scaling_basis(NTU25, "limbs", "index")
     x_J3 = np.random.default_rng(1).normal(size=(25, 3))
     for factors in ([1.0, 1.0, 1.0], [0.9, 1.1, 1.15]):
@@ -96,7 +96,7 @@ def test_scaling_as_released_is_the_loop_in_index_order(released):
     assert scale.order == "index" and view_specs(released().spec)["global1"].augment[2].order == "topological"
 
 
-def test_bodies_are_centered_in_training_alone(released):
+def test_bodies_are_centered_in_training_only(released):
     spec = released().spec
     assert spec.train.center == "body-in-training"
     evaluation = evaluation_defaults(spec)

@@ -34,7 +34,7 @@ def losses(training, steps=2):
 
 # ------------------------------------------------------------------------------------------------ the two losses
 @pytest.mark.parametrize("match_both", [False, True])
-def test_losses_are_the_means_over_hidden_tokens_and_over_anchored_views(match_both, made):
+def test_losses_are_means_over_masked_tokens_and_anchored_views(match_both, made):
     sets = {"centering": "running", "glcl_weight": 0.5, "local_counts": (1, 2, 0), "global_ratio": (0.1, 0.2)}
     training = made(match_both=match_both, **sets)
     method, views, step = training.method, training.views(0), training.step_info(1)
@@ -80,7 +80,7 @@ def test_losses_are_the_means_over_hidden_tokens_and_over_anchored_views(match_b
 
 
 # ------------------------------------------------------------------------------------------------ targets
-def test_targets_differ_in_nothing_but_what_hidden_tokens_predict(made):
+def test_targets_differ_only_in_the_prediction_of_masked_tokens(made):
     """Encoder, teacher, views and masks begin alike."""
     first = made(target="prototypes")
     views, reference = first.views(0), first.method
@@ -97,7 +97,7 @@ def test_targets_differ_in_nothing_but_what_hidden_tokens_predict(made):
 # ------------------------------------------------------------------------------------------------ variants
 
 
-def test_no_masks_on_global_views_is_contrast_alone(trainer):
+def test_without_global_masks_only_the_contrast_is_left(trainer):
     """The paper's tables of objectives and of masks have equal numbers in these two rows."""
     assert losses(variant(trainer, "global-none")) == losses(variant(trainer, "glcl-only"))
 

@@ -54,7 +54,7 @@ def test_the_grid_is_literal_sgd_and_chooses_on_held_out_clips(make_features):
     assert result.metrics["selection_gain"] == pytest.approx(gain)
 
 
-def test_gain_by_selection_is_that_of_a_simulation():
+def test_gain_by_selection_agrees_with_a_simulation():
     """The best of eight probes that are equally good and disagree on 4 % of the clips."""
     rng, clips, disagreement = np.random.default_rng(0), 4000, 0.04
     # Each probe flips its own 1 - sqrt(1 - 2 d) over 2 of the clips of a common pattern: two disagree on a fraction d.

@@ -30,7 +30,7 @@ def test_koleo_by_loops():
     )
 
 
-def test_koleo_pushes_neighbors_apart_and_survives_twins():
+def test_koleo_separates_neighbors_and_handles_duplicates():
     x = torch.tensor([[1.0, 0.0], [1.0, 0.05], [0.0, 1.0]], requires_grad=True)
     (grad,) = torch.autograd.grad(koleo(x), x)
     assert grad[1, 1] < 0 < grad[0, 1]
@@ -108,7 +108,7 @@ def token_loss(name, target, seen):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_loss_and_gradients_are_those_of_the_loop(name):
+def test_loss_and_gradients_equal_the_loop(name):
     found, losses = [], []
     for literal in (False, True):
         target, seen = make(name), hidden()
@@ -133,7 +133,7 @@ def test_loss_and_gradients_are_those_of_the_loop(name):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_without_a_hidden_token_loss_and_gradients_are_zero(name):
+def test_without_masked_tokens_loss_and_gradients_are_zero(name):
     target, seen = make(name, centering="sinkhorn"), hidden(counts=(0, 0, 0, 0))
     loss = target(seen)
     loss.backward()

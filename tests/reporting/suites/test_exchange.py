@@ -49,7 +49,7 @@ def test_added_runs_are_the_same_and_name_their_file(run, tmp_path, capsys):
     assert main(["runs", "add", str(file), "--results", other]) == 0
     assert capsys.readouterr().out.count("exists already") == 2 and len(ResultStore(other).read()) == 2
     assert main(["runs", "export", run.name, "-o", str(tmp_path / "x.zip"), "--results", other]) == 2
-    assert "hand on that file" in capsys.readouterr().err
+    assert "share that file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

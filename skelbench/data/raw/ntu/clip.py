@@ -22,7 +22,7 @@ MIN_FRAMES = 11
 MAX_SPREAD = 0.8
 """A frame shows no standing person if a body is wider than this fraction of its height."""
 MAX_WIDE = 0.69754
-"""A body with at least this fraction of such frames is furniture."""
+"""A body is taken for furniture if at least this fraction of its frames shows no standing person."""
 CENTER = 1
 """Joint at the origin: the middle of the spine."""
 
@@ -62,7 +62,7 @@ def make_clip(recording: Recording) -> Clip:
     frame_K = np.array(recording.frame_K)
     seen_K = np.concatenate([[0], np.cumsum(np.diff(frame_K) > 0)])
     frames = int(seen_K[-1]) + 1
-    with np.errstate(invalid="ignore", over="ignore"):  # values that are not finite are refused once they matter
+    with np.errstate(invalid="ignore", over="ignore"):  # values that are not finite are rejected below, if they matter
         if len(set(recording.id_K)) == 1:
             x_TD = np.zeros((frames, 75), dtype=np.float32)
             _put(x_TD, _Track(recording.x_KJC, 0, np.float32(0)))

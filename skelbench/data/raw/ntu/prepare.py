@@ -75,7 +75,7 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
     for file in list_all(raw):
         stem = file.name.removesuffix(SUFFIX)
         sample = sample_of(stem)
-        if not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: what macOS leaves beside files
+        if not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: files that macOS adds
             unrelated.append(file)
         elif sample is None:
             report.unexpected.append((file.name, "its name is not like S001C002P003R002A013, or names no such sample"))
@@ -94,5 +94,5 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
     report.ignore(unrelated, "other files")
     report.ignore(extension, "files of the half that NTU RGB+D 120 added")
     if missing:
-        report.notes.append(f"samples on the authors' list of incomplete ones, left out: {len(missing)}")
+        report.notes.append(f"samples on the authors' list of incomplete ones, excluded: {len(missing)}")
     return dict(sorted(files.items())), sorted(missing)

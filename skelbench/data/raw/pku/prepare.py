@@ -69,7 +69,7 @@ def prepare_pku(
         overwrite=overwrite,
     )
     if empty := sum(skipped.expected for skipped in writer.skipped):
-        report.notes.append(f"actions without a body in any of their frames, left out: {empty}")
+        report.notes.append(f"actions without a body in any of their frames, skipped: {empty}")
     if unfinished := writer.details["unfinished"]:
         report.notes.append(f"actions that end after their video, cut where it ends: {unfinished}")
     return report

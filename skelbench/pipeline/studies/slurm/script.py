@@ -14,7 +14,7 @@ from skelbench.core.version import __version__
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _PREFIXES = ("SKELBENCH_", "OMP_", "MKL_")
-"""Environment variables that the script repeats, so that it does the same wherever it is submitted from."""
+"""Environment variables that the script repeats, so that the place of submission does not matter."""
 
 _BODY = """
 set +eu  # whatever the lines before have set

@@ -127,7 +127,7 @@ H36M17 = Topology(
 
 
 def get_topology(name: str) -> Topology:
-    """The topology called ``name``, of a plugin too; :class:`SkelbenchError` names the nearest where there is none.
+    """Return the topology called ``name``, also from a plugin; :class:`SkelbenchError` names the nearest known name.
 
     >>> get_topology("coco17").num_joints
     17

@@ -21,7 +21,7 @@ class Topology:
     ``parents[j]`` is the parent of joint j, -1 for the root. ``pairs`` are left-right pairs; joints in no pair map
     to themselves. ``parts`` (name -> joints) partition the joints into connected body parts; the order within a part
     matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centered on. ``bones[j]`` is
-    where the bone to joint j begins for the bone stream and for graphs, j itself where there is none; not given: at its
+    where the bone to joint j begins for the bone stream and for graphs, j itself if joint j has no bone; default: its
     parent.
 
     Raises :class:`SkelbenchError` when the data contradict each other.
@@ -88,7 +88,7 @@ class Topology:
 
     @cached_property
     def anchor(self) -> int:
-        """The joint between the shoulders; where no joint is called so, ``center``."""
+        """The joint between the shoulders; ``center`` if there is no such joint."""
         return next((self.joints.index(name) for name in BETWEEN_SHOULDERS if name in self.joints), self.center)
 
     @cached_property
