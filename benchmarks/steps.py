@@ -78,11 +78,11 @@ def trainer_of(case: str, folder: Path, sets: dict[str, Any]) -> Any:
 
 def ours(case: str, folder: Path, sets: dict[str, Any]) -> Callable[[int], dict[str, float]]:
     """A function that does one step and says what it took."""
-    from skelbench.evaluation.cost.meta import flop_counter
+    from skelbench.evaluation.cost.meta import countable
 
     training = trainer_of(case, folder, sets)
     first = training.views(0)
-    with flop_counter() as counter:
+    with countable() as counter, counter:
         training.train_step(0, first)
     per_body = counter.get_total_flops() / _bodies(first)  # absent ones may be left out: steps are of other numbers
 

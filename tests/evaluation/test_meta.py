@@ -11,7 +11,7 @@ from skelbench.evaluation.cost import meta
 
 def counted(layer, x):
     """FLOPs of the forward pass, of both, and the shapes that come out."""
-    with meta.flop_counter() as counter:
+    with meta.countable() as counter, counter:
         out, states = layer(x)
         forward = counter.get_total_flops()
         out.sum().backward()
@@ -37,10 +37,30 @@ def test_counting_all_frames_at_once_equals_frame_by_frame(kind, settings, learn
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_gradients_of_grouped_convolutions_cost_as_much_as_forward(kind, groups):
     layer, x = kind(12, 24, 5, groups=groups, device="meta"), torch.zeros(2, 12, 9, device="meta", requires_grad=True)
-    with meta.flop_counter() as counter:
+    with meta.countable() as counter, counter:
         y = layer(x)
         forward = counter.get_total_flops()
         y.sum().backward()
     steps = x.shape[-1] if kind is nn.ConvTranspose1d else y.shape[-1]
     assert forward == 2 * 2 * 24 * steps * 5 * 12 / groups
     assert counter.get_total_flops() == 3 * forward
+
+
+def test_shapes_of_reductions_and_gathers_are_those_of_pytorch():
+    x, index = torch.ones(2, 3, 4), torch.tensor([1, 0, 1])
+    aten = torch.ops.aten
+    for func, *args in (
+        (aten.sum.dim_IntList, x, [-1], True), (aten.sum.default, x > 0), (aten.amax.default, x, [0]),
+        (aten.mean.dim, x, [0, 2]), (aten.repeat.default, x, [2, 1, 3]), (aten.index.Tensor, x, [index]),
+        (aten.select_backward.default, x, [2, 5, 3, 4], 1, 0), (aten.exp_.default, x),
+    ):  # fmt: skip
+        on_meta = [
+            [i.to("meta") for i in a]
+            if isinstance(a, list) and torch.is_tensor(a[0])
+            else a.to("meta")
+            if torch.is_tensor(a)
+            else a
+            for a in args
+        ]
+        result, expected = meta.meta_result(func, on_meta, {}), func(*args)
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)

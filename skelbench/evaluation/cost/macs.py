@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.cost.count import MacCount
 from skelbench.evaluation.cost.handles import matrix_product_handles
-from skelbench.evaluation.cost.meta import flop_counter, on_meta
+from skelbench.evaluation.cost.meta import countable, on_meta
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.view import View
 
@@ -108,7 +108,7 @@ def _measure(
     if rest := total - sum(parts.values()):
         parts["other"] = rest
     uncounted = {name.removeprefix("aten::"): calls for name, calls in sorted(analysis.unsupported_ops().items())}
-    with flop_counter() as counter:
+    with countable() as counter, counter:
         one_pass(*inputs)
     return total, parts, uncounted, counter.get_total_flops() // 2
 

@@ -27,9 +27,9 @@ _ROWWISE = {aten._softmax, aten._safe_softmax, aten._log_softmax, aten._softmax_
 _BOOLEAN = {aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge, aten.isnan, aten.isinf, aten.isfinite,
             aten.logical_and, aten.logical_or, aten.logical_not, aten.logical_xor}  # fmt: skip
 _PRODUCTS = {aten.mm, aten.bmm, aten.addmm}
-_SUMS = {aten.mean.dim: aten.sum.dim_IntList, aten.linalg_vector_norm.default: aten.sum.dim_IntList,
-         aten.mean.default: aten.sum.default}  # fmt: skip
-"""Operators with the shapes of sums."""
+_SUMS = {aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim, aten.linalg_vector_norm.default,
+         aten.amax.default}  # fmt: skip
+_WEIGHT_NORMS = {aten._weight_norm_interface.default: (0, 1), aten._weight_norm_interface_backward.default: (1, 2)}
 _OF_NORMS = {aten.native_layer_norm_backward.default: (5, 6), aten.native_batch_norm_backward.default: (2, 2)}
 """Backward passes of norms -> positions of weight and bias, or of similar tensors, among the arguments."""
 
@@ -61,13 +61,6 @@ def countable() -> Iterator[FlopCounterMode]:
         mkldnn.enabled = enabled
 
 
-@contextmanager
-def flop_counter() -> Iterator[FlopCounterMode]:
-    """Active ``FlopCounterMode`` in :func:`countable`."""
-    with countable() as counting, counting as counter:
-        yield counter
-
-
 def _convolution_backward(
     grad_shape: list[int], x_shape: list[int], w_shape: list[int], bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int, output_mask: list[bool], out_shape: Any = None, **kwargs: Any,
@@ -87,16 +80,14 @@ def meta_result(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     first, packet = tensors[0], func._overloadpacket
     if packet in _PRODUCTS:
         return kwargs.get("out", _empty((*tensors[-2].shape[:-1], tensors[-1].shape[-1]), dtype=first.dtype))
-    if func is aten.native_layer_norm.default:
-        rows = first.shape[: -len(args[1])] + (1,) * len(args[1])
+    if func in (aten.native_layer_norm.default, aten.native_batch_norm.default):
+        rows = first.shape[: -len(args[1])] + (1,) * len(args[1]) if "layer" in func.name() else first.shape[1:2]
         return tuple(_empty(shape, dtype=first.dtype) for shape in (first.shape, rows, rows))
-    if func is aten.native_batch_norm.default:
-        return tuple(_empty(shape, dtype=first.dtype) for shape in (first.shape, first.shape[1:2], first.shape[1:2]))
     if func in _OF_NORMS:
         inputs = zip((args[1], *(args[i] for i in _OF_NORMS[func])), args[-1], strict=True)
         return tuple(_empty(x.shape, dtype=x.dtype) if needed else None for x, needed in inputs)
-    if packet is aten._weight_norm_interface:
-        return _empty(first.shape, dtype=first.dtype), _empty(tensors[1].shape, dtype=first.dtype)
+    if func in _WEIGHT_NORMS:
+        return tuple(_empty(tensors[i].shape, dtype=first.dtype) for i in _WEIGHT_NORMS[func])
     if packet in (aten.cat, aten.stack):
         dim = args[1] if len(args) > 1 else 0
         parts = [x.unsqueeze(dim) for x in tensors] if packet is aten.stack else tensors
@@ -104,8 +95,21 @@ def meta_result(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
         shape[dim] = sum(x.shape[dim] for x in parts)
         return _empty(shape, dtype=first.dtype)
     if func in _SUMS:
-        return _SUMS[func](first, *args[1 + (packet is aten.linalg_vector_norm) :])
-    if func._schema.is_mutable or not (torch.Tag.pointwise in func.tags or packet in _ROWWISE):
+        dims, keep = (*args[1 + (packet is aten.linalg_vector_norm) :], None, False)[:2]
+        summed = {dim % max(1, first.dim()) for dim in dims or range(first.dim())}
+        shape = [1 if i in summed else size for i, size in enumerate(first.shape) if keep or i not in summed]
+        return _empty(shape, dtype=kwargs.get("dtype") or (first.dtype if first.is_floating_point() else torch.int64))
+    if packet is aten.repeat and len(args[1]) == first.dim():
+        return _empty([size * times for size, times in zip(first.shape, args[1], strict=True)], dtype=first.dtype)
+    if packet is aten.index and len(args[1]) == 1 and args[1][0].dtype != torch.bool:
+        return _empty(args[1][0].shape + first.shape[1:], dtype=first.dtype)
+    if packet in (aten.zeros_like, aten.index_put, aten.select_backward):
+        shape = args[1] if packet is aten.select_backward else first.shape
+        return _empty(shape, dtype=kwargs.get("dtype") or first.dtype)
+    if func._schema.is_mutable:
+        in_place = func._schema.name.endswith("_") and torch.Tag.inplace_view not in func.tags
+        return first if in_place and args[0] is first else None
+    if not (torch.Tag.pointwise in func.tags or packet in _ROWWISE):
         return None
     dtype = torch.bool if packet in _BOOLEAN else reduce(torch.promote_types, (x.dtype for x in tensors))
     return _empty(numpy.broadcast_shapes(*(x.shape for x in tensors)), dtype=dtype)  # torch's loads sympy
