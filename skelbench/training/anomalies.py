@@ -50,6 +50,8 @@ _TEXTS = {
     "different assignments": "the teacher gives nearly all {name} the same prototypes ({value:.3g} distinct)",
     CLIP_INFORMATION: "only {value:.0%} of the information in the prototypes of {name} is about the clip; the rest is "
     "about place, view and body slot",
+    "sensitivity to rotation by that of the first look": "{name} are about as sensitive to rotation as at the start of "
+    "training (ratio {value:.3g})",  # in shipped records; no longer measured
 }
 ADVICE = {
     "collapse": "If the accuracy is no better than untrained, try a lower train.lr or a larger batch.",
