@@ -64,7 +64,7 @@ class TableView:
         return self.render()
 
     def _repr_html_(self) -> str:
-        note = f"<p>Left out: {self.left_out}; all=True shows them.</p>"
+        note = f"<p>Not shown: {self.left_out}; all=True shows them.</p>"
         return self.render("html") + (note if self.left_out else "")
 
 

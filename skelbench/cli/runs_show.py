@@ -73,7 +73,7 @@ def _about(run: RunDir) -> Iterator[tuple[str, Any]]:
     yield "starts from", spec.init_from
     yield "added from", (origin := added(info)) and origin.sentence
     yield "tags", ", ".join(run.tags)
-    yield "lies in", run.path
+    yield "stored in", run.path
 
 
 def _moment(seconds: float | None) -> str:
