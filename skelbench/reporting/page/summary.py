@@ -16,7 +16,7 @@ from skelbench.reporting.significance import ALPHA
 from skelbench.reporting.table import Cell, Table
 from skelbench.training.anomalies import describe
 
-USUAL = {"setting": "shared", "encoder": "vit", "protocol": "linear", "stream": "joint"}
+USUAL = {"budget": "", "setting": "shared", "encoder": "vit", "protocol": "linear", "stream": "joint"}
 """Default values, which the summary does not print."""
 _OUTCOMES = {"running": "still running or stopped without notice", "new": "not begun"}
 
@@ -141,9 +141,8 @@ def _presets(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
 def _place(block: Mapping[str, str]) -> str:
     """The settings that the rows of a block share."""
     rest = [block[key] for key, usual in USUAL.items() if block[key] not in (usual, "")]
-    budget = [f"budget {block['budget']}"] if block["budget"] else []
     epoch = [] if block["checkpoint"] == "last" else [f"snapshot at epoch {block['checkpoint']}"]
-    return ", ".join([f"{block['dataset']} {block['split']}", f"preset {block['preset']}", *budget, *rest, *epoch])
+    return ", ".join([f"{block['dataset']} {block['split']}", f"preset {block['preset']}", *rest, *epoch])
 
 
 def _name(row: Row) -> str:
