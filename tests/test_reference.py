@@ -7,6 +7,7 @@ import pandas
 import pytest
 
 from benchmarks.reference import DOCS, FIGURES, FOLDER, draw, drawn_of, tables
+from skelbench.cli.summary import anomalies
 from skelbench.evaluation.recomputed import problems
 from skelbench.records.archive import unpack
 from skelbench.records.run_dir import RunDir
@@ -20,7 +21,9 @@ PLACES = re.compile(rb'"[^"]*(?:^|[\s"=:])/(?:home|root|tmp|work|mnt|data|Users)
 def test_reference_records_are_complete_and_name_no_folder(folder, tmp_path):
     for pack in folder.glob("*.zip"):
         for name in unpack(pack, tmp_path):
-            assert not list(problems(RunDir(tmp_path / name))), pack
+            run = RunDir(tmp_path / name)
+            assert not list(problems(run)), pack
+            assert len(anomalies(run.info)) == sum(len(run.info.get(kind) or ()) for kind in ("collapse", "shortcut"))
             for path in (tmp_path / name).glob("*.json"):
                 assert not PLACES.search(path.read_bytes()), path
 

@@ -14,6 +14,7 @@ from matplotlib.image import AxesImage
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.records.errors import if_whole
 from skelbench.reporting.confusion import classes_of, matrix, read, short
+from skelbench.reporting.controls import CONTROLS
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import GUIDE, INK, PLAIN, add_heading, styled
 from skelbench.reporting.seeds import chance, seeds_of
@@ -69,8 +70,9 @@ def draw(inputs: TableInputs) -> Figure:
         raise NothingToDraw(HOW.format(root=inputs.store.root, protocol=inputs.protocol))
     title = "Confusion of classes"
     if len(groups) > MOST:
-        title += f": the {MOST} most accurate of {len(groups)} settings; name others with --run"
-        groups = sorted(groups, key=lambda group: -group["accuracy"].mean())[:MOST]
+        title += f": the {MOST} most accurate of {len(groups)} settings, baselines last; name others with --run"
+        groups.sort(key=lambda group: (group["method"].iloc[0] in CONTROLS, -group["accuracy"].mean()))
+        groups = groups[:MOST]
     panels = [panel for group in groups if (panel := if_whole(partial(_panel, inputs, group)))]
     if not panels:
         raise NothingToDraw(

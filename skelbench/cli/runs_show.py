@@ -73,7 +73,7 @@ def _about(run: RunDir) -> Iterator[tuple[str, Any]]:
     yield "starts from", spec.init_from
     yield "added from", (origin := added(info)) and origin.sentence
     yield "tags", ", ".join(run.tags)
-    yield "lies in", run.path
+    yield "stored in", run.path
 
 
 def _moment(seconds: float | None) -> str:
@@ -101,8 +101,7 @@ def _settings(spec: Mapping[str, Any], modified: Mapping[str, Any]) -> Iterator[
 
 
 def _environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name in ("command", "hardware"):
-        yield name, environment.get(name)
+    yield from ((name, environment.get(name)) for name in ("command", "hardware"))
     yield "device", f"{environment.get('device', '')}, threads {environment.get('threads', 'not known')}"
     yield "platform", environment.get("platform")
     versions = {name: environment.get(name) for name in ("skelbench", "python")} | environment.get("packages", {})

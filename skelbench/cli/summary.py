@@ -173,14 +173,12 @@ def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
         flops = step["flops_per_clip"] / 1e9
         text = f"{2 * flops:.3f} GFLOPs per clip with two bodies"
         facts.append(("training step", f"{text}: all views, teacher, heads, backward"))
+    speed = f"{single['median_ms']:.1f} ms for one clip, {many['clips_per_s']:,.0f} clips/s in batches of 64"
     peak, how = cost["peak_memory"]["bytes"] / 2**20, cost["peak_memory"]["how"]
     return [
         *facts,
         ("parameters", f"{parameters['encoder']:,} in the encoder, {parameters['trainable']:,} trained"),
-        (
-            "inference",
-            f"{single['median_ms']:.1f} ms for one clip, {many['clips_per_s']:,.0f} clips/s in batches of 64",
-        ),
+        ("inference", speed),
         ("peak memory", f"{peak:,.0f} MiB for a batch of 64 ({how})"),
     ]
 

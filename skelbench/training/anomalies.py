@@ -51,6 +51,8 @@ _TEXTS = {
     CLIP_INFORMATION: "only {value:.0%} of the information in the prototypes of {name} is about the clip; the rest is "
     "about place, view and body slot",
 }
+_ROTATION = "{name} are about as sensitive to rotation as at the start of training (ratio {value:.3g})"
+"""Text for the only other measure in shipped records, which is no longer logged."""
 ADVICE = {
     "collapse": "If the accuracy is no better than untrained, try a lower train.lr or a larger batch.",
     "shortcut": "Features may not distinguish clips; try other augmentations or masks.",
@@ -142,6 +144,7 @@ class Shortcut(AnomalyDetector):
 
 def describe(anomaly: Anomaly) -> str:
     """Clause for an anomaly: ``class tokens point nearly all in one direction (effective rank 1.12) since step 3``."""
-    name = _NAMES.get(anomaly["what"], anomaly["what"])
+    name = _NAMES.get(anomaly["what"], f"features {anomaly['what']}")
     until = f" until step {anomaly['until']}" if "until" in anomaly else ""
-    return f"{_TEXTS[anomaly['measure']].format(name=name, value=anomaly['value'])} since step {anomaly['step']}{until}"
+    text = _TEXTS.get(anomaly["measure"], _ROTATION).format(name=name, value=anomaly["value"])
+    return f"{text} since step {anomaly['step']}{until}"

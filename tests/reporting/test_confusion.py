@@ -52,8 +52,10 @@ def test_only_the_most_accurate_settings_are_drawn(made):
         confusion.draw(TableInputs(Host(), made.store))
     names = [run(made, title) for title in ("slim", "mamp", "gfp", "amr")]
     run(made, "dino", predicted=LABELS)
+    run(made, "raw", predicted=LABELS)
     figure = confusion.draw(TableInputs(Host(), made.store))
-    assert len(drawn(figure)) == 4 and "the 4 most accurate of 5 settings" in figure.get_suptitle()
+    assert "the 4 most accurate of 6 settings, baselines last" in figure.get_suptitle()
+    assert len(drawn(figure)) == 4 and "raw" not in [axes.get_title(loc="left") for axes in figure.axes]
     assert np.array_equal(drawn(figure)[0][:3, :3], np.eye(3))
     assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=names[:2])))) == 2
 

@@ -112,9 +112,9 @@ def _names(row: Mapping[str, Cell]) -> list[str]:
 
 
 def columns_of(table: Table) -> list[Column]:
-    """The columns of the page: the first leading column and the headline, which stay in view, then the others."""
+    """The columns of the page: the name of the row and the headline, which stay in view, then the others."""
     shown = [column for column in table.shown if column.key != "run"]
-    first = next((column for column in shown if column.leads), shown[0])
+    first = min(shown, key=lambda column: (column.key not in ("method", "title", "target"), not column.leads))
     best = (column for column in shown if column.best)
     headline = next((column for column in best if any(row[column.key].value is not None for row in table.rows)), first)
     return list(dict.fromkeys([first, headline, *shown]))

@@ -16,7 +16,7 @@ from skelbench.reporting.significance import ALPHA
 from skelbench.reporting.table import Cell, Table
 from skelbench.training.anomalies import describe
 
-USUAL = {"setting": "shared", "encoder": "vit", "protocol": "linear", "stream": "joint"}
+USUAL = {"budget": "", "setting": "shared", "encoder": "vit", "protocol": "linear", "stream": "joint"}
 """Default values, which the summary does not print."""
 _OUTCOMES = {"running": "still running or stopped without notice", "new": "not begun"}
 
@@ -61,8 +61,7 @@ def _contents(runs: Sequence[ReadRun]) -> Sentence:
 
 
 def _leaders(table: Table) -> Iterator[Sentence]:
-    """The most accurate method of every block of the table, and whether its lead is significant; finished trainings
-    first."""
+    """Yield the leading method of each block and whether its lead is significant; finished trainings first."""
     blocks: dict[tuple[str, ...], list[Row]] = {}
     for row in sorted(table.rows, key=lambda row: -_number(row["accuracy"])):
         if row["accuracy"].value is not None:
@@ -93,9 +92,9 @@ def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sent
     else:
         text += f"; {over:+.1f} points over the untrained baseline".replace("-", "−")
         if isinstance(p, int | float):
-            better = p <= ALPHA and over > (first["difference"].plus_minus or 0 if fewest >= SEEDS else 0)
-            text += f" (adjusted p = {p:.2g}{'' if better else ', not significant'})"
-            doubts |= not better
+            significant = p <= ALPHA and abs(over) > (first["difference"].plus_minus or 0 if fewest >= SEEDS else 0)
+            text += f" (adjusted p = {p:.2g}{'' if significant else ', not significant'})"
+            doubts |= not significant or over < 0
     if controls and _number(controls[0]["accuracy"]) >= accuracy:
         ahead = _number(controls[0]["accuracy"])
         text, doubts = f"{text}. Control {_name(controls[0])} is ahead of all methods with {ahead:.1f} %", True
@@ -116,7 +115,8 @@ def _failures(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
         name = f"{run.title} (seed {run.spec.seed})"
         for kind, text in (("collapse", "collapsed"), ("shortcut", "may have learned a shortcut")):
             if anomaly := run.info.get(kind):
-                yield Sentence(f"{name} {text}: {'; '.join(map(describe, anomaly))}.", "wrong", (run.name,))
+                more = f"; {len(anomaly) - 1} more in `skelbench runs show`" if len(anomaly) > 1 else ""
+                yield Sentence(f"{name} {text}: {describe(anomaly[0])}{more}.", "wrong", (run.name,))
         if run.outcome in ("failed", "diverged", "interrupted"):
             reason = f": {run.reason.rstrip('.')}" if run.reason else ""
             yield Sentence(f"{name}: {run.outcome}{reason}.", "wrong", (run.name,))

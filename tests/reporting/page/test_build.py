@@ -15,7 +15,7 @@ from skelbench.reporting.filters import Filters
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.linear import table as linear
 from skelbench.reporting.page import tables
-from skelbench.reporting.page.build import build
+from skelbench.reporting.page.build import build, columns_of
 from skelbench.reporting.page.summary import sentences
 
 
@@ -89,6 +89,12 @@ def test_every_row_links_to_its_runs(page):
     )
 
 
+@pytest.mark.parametrize("name", ["linear", "token-budget", "scaling"])
+def test_tables_begin_with_the_method_and_its_accuracy(hostile, name):
+    built, _ = tables.build(inputs_of(hostile / "results"), [name])
+    assert [column.header for column in columns_of(built[name])][:2] == ["Method", "Linear"]
+
+
 def test_tables_of_published_numbers_are_folded(page):
     own, printed = page.split("Tables of published numbers without a run")
     assert 'id="table-linear" open' in own and 'id="table-semi">' in printed
@@ -125,6 +131,15 @@ def test_a_lead_is_significant_or_not(tmp_path, share, kind, words):
     (lead,) = leads(tmp_path)
     assert f"{words} different" in lead.text and "no untrained baseline of every seed" in lead.text
     assert lead.kind == kind and [name.split("-")[0] for name in lead.runs] == ["slim"]
+
+
+def test_a_method_below_its_untrained_baseline_may_be_significant(tmp_path):
+    made = Fabricated(tmp_path)
+    made.run("slim", 0.2)
+    made.run("untrained", 0.9)
+    (lead,) = leads(tmp_path)
+    assert re.search(r"−\d+\.\d points over the untrained baseline \(adjusted p = [^,]+\)", lead.text)
+    assert lead.kind == "doubt"
 
 
 # ------------------------------------------------------------------------------------------------ browser
