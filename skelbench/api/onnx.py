@@ -83,7 +83,7 @@ def write_onnx(encoder: FrozenEncoder, path: Path, clips: np.ndarray, present: n
     """
     need_onnx()
     model, inputs = Features(encoder).eval(), (torch.from_numpy(clips), torch.from_numpy(present))
-    batch = torch.export.Dim("batch", min=1)
+    batch = torch.export.Dim.DYNAMIC
     try:
         with torch.no_grad(), _quiet():
             program = torch.onnx.export(

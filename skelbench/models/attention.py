@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 
 def rope_table(time_Rn: Tensor, head_width: int, base: float, prefix: int = 0) -> Tensor:
-    """Cosines and sines [R, prefix + n, d / 2, 2] for temporal indices [R, n]; 1 and 0 for ``prefix`` tokens in front.
+    """Cosines and sines [R, prefix + n, 1, d / 2, 2] for temporal indices [R, n]; 1 and 0 for ``prefix`` tokens.
 
     Pair (i, i + d/2) of a query or key is rotated by index * base^(-2 i / d); float32 even within autocast.
 
     >>> rope_table(torch.arange(8)[None], head_width=16, base=10000.0, prefix=1).shape
-    torch.Size([1, 9, 8, 2])
+    torch.Size([1, 9, 1, 8, 2])
     """
     i = torch.arange(0, head_width, 2, device=time_Rn.device, dtype=torch.float32)
-    angle = F.pad(time_Rn.float(), (prefix, 0)).unsqueeze(-1) * base ** (-i / head_width)
+    angle = F.pad(time_Rn.float(), (prefix, 0))[..., None, None] * base ** (-i / head_width)
     return torch.stack([angle.cos(), angle.sin()], -1)
 
 
@@ -39,18 +39,28 @@ class Attention(nn.Module):
 
     def forward(self, x_RnD: Tensor, rope: Tensor | None = None, first: bool = False) -> Tensor:
         """Return tokens [R, n, D]; with ``first`` [R, 1, D]: only the first token, which attends to all tokens."""
-        dim = x_RnD.shape[-1]
-        q_weight, kv_weight = self.qkv.weight.split((dim, 2 * dim))
-        q_bias, kv_bias = (None, None) if self.qkv.bias is None else self.qkv.bias.split((dim, 2 * dim))
-        q = F.linear(x_RnD[:, :1] if first else x_RnD, q_weight, q_bias).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        k, v = F.linear(x_RnD, kv_weight, kv_bias).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        if rope is not None:
-            q, k = _rotated(q, rope[:, :1] if first else rope), _rotated(k, rope)
+        biases = (None, None, None) if self.qkv.bias is None else self.qkv.bias.chunk(3)
+        q_layer, k_layer, v_layer = zip(self.qkv.weight.chunk(3), biases)
+        q = self._heads(x_RnD[:, :1] if first else x_RnD, *q_layer, rope)
+        k, v = self._heads(x_RnD, *k_layer, rope), self._heads(x_RnD, *v_layer)
         return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
+    def _heads(self, x_RnD: Tensor, weight: Tensor, bias: Tensor | None, rope: Tensor | None = None) -> Tensor:
+        """Return queries, keys or values [R, h, n, d]. To be rotated, channels i and i + d/2 are put side by side:
+        the product of queries and keys does not depend on the order of channels."""
+        if rope is None:
+            return F.linear(x_RnD, weight, bias).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        halves = (self.heads, 2, -1)
+        weight = weight.unflatten(0, halves).transpose(1, 2).flatten(0, 2)
+        bias = None if bias is None else bias.unflatten(0, halves).transpose(1, 2).flatten()
+        x_Rnhd2 = F.linear(x_RnD, weight, bias).unflatten(-1, (self.heads, -1, 2))
+        rotated = _rotated(x_Rnhd2.to(torch.promote_types(x_Rnhd2.dtype, torch.float32)), rope[:, : x_Rnhd2.shape[1]])
+        return rotated.flatten(-2).to(x_Rnhd2.dtype).transpose(1, 2)
 
-def _rotated(x_Rhnd: Tensor, rope: Tensor) -> Tensor:
-    """Rotate pairs of channels, in at least float32."""
-    cos, sin = rope[:, None].unbind(-1)
-    a, b = x_Rhnd.to(torch.promote_types(x_Rhnd.dtype, torch.float32)).chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x_Rhnd.dtype)
+
+def _rotated(pairs: Tensor, rope: Tensor) -> Tensor:
+    """Rotate pairs [..., 2] by cosines and sines [..., 2]; one complex product where no compiler reads the code."""
+    if not torch.compiler.is_compiling():
+        return torch.view_as_real(torch.view_as_complex(pairs) * torch.view_as_complex(rope))
+    (a, b), (cos, sin) = pairs.unbind(-1), rope.unbind(-1)
+    return torch.stack([a * cos - b * sin, b * cos + a * sin], -1)

@@ -69,7 +69,6 @@ class _Drawn:
     frames: Frames
     timing_V: Tensor
     """View number that keys the draws of interval and frames (the parent's for Same)."""
-    transform: Transform
 
 
 class ViewBuilder:
@@ -115,10 +114,14 @@ class ViewBuilder:
         drawn: dict[str, _Drawn] = {}
         for name, spec in self.specs.items():
             drawn[name] = self._draw(name, spec, drawn.get(spec.parent or ""), batch, rows, keyed)
+        transforms = self._transforms(batch, rows, keyed)
         masks = self._masks(rows, keyed)
         if self.center != "clip":
             rows = replace(rows, origin_R3=read_origins(batch, rows.base_R, rows.length_R, self.topology.center))
-        return {name: self._view(name, drawn[name], batch, rows, keyed, masks.get(name)) for name in self.specs}
+        return {
+            name: self._view(name, drawn[name].frames, transforms[name], batch, rows, keyed, masks.get(name))
+            for name in self.specs
+        }
 
     def _rows(self, batch: ClipBatch, keyed: Keyed) -> _Rows:
         ids_B, present_B, slots = _int64(batch.ids), _int64(batch.bodies), batch.max_bodies
@@ -138,8 +141,8 @@ class ViewBuilder:
     def _draw(
         self, name: str, spec: ViewSpec, parent: _Drawn | None, batch: ClipBatch, rows: _Rows, keyed: Keyed
     ) -> _Drawn:
-        """Interval, frame positions and transform of every instance of one kind of view."""
-        clips, bodies, number_V = len(batch.ids), len(rows.clip_R), self._numbers[name]
+        """Interval and frame positions of every instance of one kind of view."""
+        clips, number_V = len(batch.ids), self._numbers[name]
         ids = _int64(batch.ids) * (spec.draws == "clip")
         count = len(number_V)
         length_B = _int64(batch.length).repeat(count)
@@ -153,17 +156,28 @@ class ViewBuilder:
         whole_B = extended_length(length_B, spec.extend, spec.extend_below)
         interval = _cut(spec.crop, Cut(whole_B, spec.resize, keyed, keys_B, view_B, inherited, spec.frames))
         frames = frame_positions(interval, spec.frames, spec.resize, length_B, keyed, keys_B, view_B)
-        transform: Transform = ()
-        if spec.inherit and parent is not None:
-            index_R = _instances(parent_V, bodies)
-            transform = tuple(step.take(index_R) for step in parent.transform)
-        if spec.augment:
-            clip_keys_R = keys_B[:clips][rows.clip_R].repeat(count)
-            body_keys_R = clip_keys_R + rows.slot_R.repeat(count)
-            view_R = number_V.repeat_interleave(bodies)
-            own = draw_transform(spec.augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R, self.dimensions)
-            transform = compose(transform + own)
-        return _Drawn(interval, frames, timing_V, transform)
+        return _Drawn(interval, frames, timing_V)
+
+    def _transforms(self, batch: ClipBatch, rows: _Rows, keyed: Keyed) -> dict[str, Transform]:
+        """The transform of every view; all views with the same augmentations are drawn together."""
+        size, alike = len(rows.clip_R), dict[Any, list[str]]()
+        for name, spec in self.specs.items():
+            alike.setdefault((spec.augment, spec.draws), []).append(name)
+        transforms: dict[str, Transform] = dict.fromkeys(self.specs, ())
+        for (augment, draws), names in alike.items():
+            view_R = torch.cat([self._numbers[name] for name in names]).repeat_interleave(size)
+            ids_R = (_int64(batch.ids)[rows.clip_R] * (draws == "clip")).repeat(len(view_R) // size)
+            clip_keys_R = ids_R * batch.max_bodies
+            body_keys_R = clip_keys_R + rows.slot_R.repeat(len(view_R) // size)
+            steps = draw_transform(augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R, self.dimensions)
+            index_R = torch.arange(len(view_R)).split([self.counts[name] * size for name in names])
+            transforms |= {name: tuple(step.take(own_R) for step in steps) for name, own_R in zip(names, index_R)}
+        for name, spec in self.specs.items():  # parents come first
+            if spec.inherit and spec.parent is not None:
+                index_R = _instances(torch.arange(self.counts[name]) // spec.count, size)
+                inherited = tuple(step.take(index_R) for step in transforms[spec.parent])
+                transforms[name] = compose(inherited + transforms[name])
+        return transforms
 
     def _masks(self, rows: _Rows, keyed: Keyed) -> dict[str, TokenMask]:
         """The mask of every masked view, on the host; all views with one kind of mask are drawn together."""
@@ -180,21 +194,28 @@ class ViewBuilder:
         return masks
 
     def _view(
-        self, name: str, drawn: _Drawn, batch: ClipBatch, rows: _Rows, keyed: Keyed, mask: TokenMask | None
+        self,
+        name: str,
+        frames: Frames,
+        transform: Transform,
+        batch: ClipBatch,
+        rows: _Rows,
+        keyed: Keyed,
+        mask: TokenMask | None,
     ) -> View:
         spec, count, clips, slots = self.specs[name], self.counts[name], len(batch.ids), batch.max_bodies
         in_frames_R = (torch.arange(count)[:, None] * clips + rows.clip_R).flatten()
-        frames = drawn.frames.take(in_frames_R)
+        frames = frames.take(in_frames_R)
         base_R, length_R, present_R = (tensor.repeat(count) for tensor in (rows.base_R, rows.length_R, rows.present_R))
         origin_R3 = lost_RJ = None
         if rows.origin_R3 is not None:
             origin_R3 = rows.origin_R3.repeat(count, 1)
             if batch.missing_BJ is not None:
                 lost_RJ = send(batch.missing_BJ[rows.clip_R], batch.frames_FJ.device).repeat(count, 1)
-        reading = Reading(base_R, length_R, present_R, frames, drawn.transform, origin_R3, lost_RJ)
+        reading = Reading(base_R, length_R, present_R, frames, transform, origin_R3, lost_RJ)
         x_RTJC = read_coordinates(batch, reading, spec, self.topology, keyed).permute(0, 2, 3, 1)
         confidence_RTJ = read_confidence(batch, reading, spec, self.topology)
-        missing_RJ = read_missing(batch, drawn.transform, rows.clip_R.repeat(count), spec, self.topology)
+        missing_RJ = read_missing(batch, transform, rows.clip_R.repeat(count), spec, self.topology)
 
         real_RT = None if frames.real_BT is None else send(frames.real_BT, batch.frames_FJ.device)
         for value in (x_RTJC, confidence_RTJ):

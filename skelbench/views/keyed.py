@@ -77,7 +77,7 @@ class Keyed:
                 raise ValueError("keys must be in [0, 2**32)")
             words = tuple(w.numpy() if isinstance(w, Tensor) else w for w in words)
             out = philox(words, (self.seed & WORD, self.seed >> 32))
-            drawn = torch.from_numpy(np.stack(np.broadcast_arrays(*out), -1))
+            drawn = torch.from_numpy(np.stack(out, -1))
         else:
             drawn = torch.stack(torch.broadcast_tensors(*philox(words, (self.seed & WORD, self.seed >> 32))), -1)
         return drawn.flatten(1)[:, start - 4 * first : start - 4 * first + n]

@@ -37,7 +37,7 @@ def test_span_tables_hold_every_span_once(kind, topology):
     for g, part in enumerate(topology.parts.values()):
         for width in range(1, len(part) + 1):
             first, count = int(table.first_GW[g, width]), int(table.count_GW[g, width])
-            got = [table.joints_SJ[s].nonzero()[:, 0].tolist() for s in range(first, first + count)]
+            got = [table.joints_SJ[s].nonzero()[0].tolist() for s in range(first, first + count)]
             assert got == subsets_of(part, width, kind, topology)
     assert len(table.joints_SJ) == table.count_GW.sum()
 
