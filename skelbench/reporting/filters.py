@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from skelbench.plugin.host import Host
     from skelbench.records.run_dir import ReadRun
 
-_COLUMNS = {"dataset": "dataset", "method": "title", "protocol": "protocol", "preset": "preset", "tag": "tags"}
+_COLUMNS = {
+    "dataset": "dataset", "split": "split", "method": "title", "protocol": "protocol", "preset": "preset",
+    "tag": "tags",
+}  # fmt: skip
 """Column of the frame of evaluations by kind."""
 
 
@@ -25,6 +28,8 @@ class Filters(Arguments):
 
     dataset: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
     """Only runs trained or tested on these datasets."""
+    split: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
+    """Only evaluations on these splits, such as cross-view."""
     method: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
     """Only these methods: METHOD with all variants, or METHOD:VARIANT."""
     protocol: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
@@ -95,6 +100,7 @@ class Filters(Arguments):
         variants = (f"{spec.name}:{variant}" for spec in methods for variant in spec.variants)
         values: dict[str, Callable[[], Iterable[str]]] = {
             "dataset": datasets,
+            "split": lambda: chain(*({record["spec"]["data"]["split"] for record in run.records()} for run in runs)),
             "method": lambda: chain(
                 host.names("methods"), variants, *(_names("method", title) for title in {run.title for run in runs})
             ),

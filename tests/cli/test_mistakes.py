@@ -118,7 +118,7 @@ MISTAKES = [
     ("    @classmethod\n    def views(cls,", "    def views(self,", "missing 1 required positional argument"),
     ("self.encoder = context", "self.backbone = context", "no self.encoder"),
     ("(Method)", "", "not a subclass of Method"),
-    (*group('{"params": list(self.head.parameters())}'), "leaves out encoder.layer.weight"),
+    (*group('{"params": list(self.head.parameters())}'), "lacks encoder.layer.weight"),
     # views, augmentations, crops, masks
     (VIEWS, "        return [ViewSpec(frames=grid.frames)]\n", "a dict of names to views"),
     ("count=2", "counts=2", "ViewSpec.counts=2"),

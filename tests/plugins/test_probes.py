@@ -223,7 +223,7 @@ def test_no_label_of_a_test_clip_reaches_the_training(make_features, kind):
 
 def test_small_datasets_and_impossible_probes(make_features):
     small = MampLinear(epochs=2).evaluate(make_features(n_train=40), 0, "cpu")
-    assert small.metrics["steps"] == 2 and "batches of 40 clips" in small.notes[0]
+    assert small.metrics["steps"] == 2 and "batches of all 40 clips" in small.notes[0]
     single = MampLinear(epochs=2).evaluate(make_features(n_train=5), 0, "cpu")
     assert any("no checkpoint was selected" in note for note in single.notes)
     features = make_features()

@@ -63,7 +63,7 @@ def test_methods_that_need_the_whole_batch_reject_micro_batches(name, settings, 
 
 
 def test_micro_batches_divide_a_batch(trainer):
-    with pytest.raises(SkelbenchError, match="accumulate=4 does not divide the 6 clips .* possible are: 2, 3, 6"):
+    with pytest.raises(SkelbenchError, match="accumulate=4 does not divide the 6 clips .* possible numbers: 2, 3, 6"):
         trainer("mamp", batch_size=6, **{"train.accumulate": 4})
 
 

@@ -34,7 +34,7 @@ NOTE = (
 def suite_inputs(suite: Suite, host: Host, store: ResultStore, progress: Callable[..., Any]) -> TableInputs:
     """Inputs of a table with the runs, protocols and evaluation data of ``suite`` alone."""
     rows = {run.name for run in store.read() if not suite.mismatch(run)}
-    filters = Filters(protocol=suite.protocols, dataset=tuple(suite.evaluated))
+    filters = Filters(protocol=suite.protocols, dataset=[*suite.evaluated], split=[*suite.evaluated.values()])
     return TableInputs(host, store, only=rows, filters=filters, progress=progress)
 
 

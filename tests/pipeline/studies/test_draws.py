@@ -56,7 +56,7 @@ def test_a_space_that_does_not_fit_the_run_is_rejected(host, data_root):
     spec = resolve(Request("mamp", "small", preset="quick", tokens=8), host, data_root, "cpu").spec
     for space, said in (
         ({"method.ta": Log(1, 2)}, "the search space of mamp: unknown setting 'method.ta'"),
-        ({"method.motion_stride": Log(1, 2)}, "no real number"),
+        ({"method.motion_stride": Log(1, 2)}, "not a real number"),
         ({"train.clip_grad": Log("x0.5", "x2")}, "which is None; give numbers"),
     ):
         with pytest.raises(SkelbenchError, match=said):
