@@ -229,7 +229,7 @@ def test_small_datasets_and_impossible_probes(make_features):
     features = make_features()
     broken = dataclasses.replace(features, again=lambda *_: np.full((200, 16), np.nan, dtype=np.float32))
     for wrong, message in (
-        (dataclasses.replace(features, again=None), "newly augmented"),
+        (dataclasses.replace(features, again=None), "augments training clips"),
         (make_features(n_train=1), "at least 2 training clips"),
         (broken, "not finite"),
     ):
