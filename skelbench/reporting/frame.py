@@ -64,7 +64,7 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     whole training step per clip, ``train_flops`` the whole pre-training up to the checkpoint.
 
     * ``title``: name that the user types (``slim:glcl-only``); ``encoder``: its name, with settings that differ from
-    its preset.
+      its preset.
     * ``changed``: settings that differ from preset, variant and protocol (``train.lr=0.001, probe.k=5``); ``probe``:
       settings of the evaluation; ``exact``: nothing is changed; ``standard``: nothing of the evaluation is changed, nor
       stream, checkpoint or data. ``budget``: ``clips=200`` if only the training budget was changed.
