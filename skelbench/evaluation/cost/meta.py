@@ -103,9 +103,10 @@ def meta_result(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
         return _empty([size * times for size, times in zip(first.shape, args[1], strict=True)], dtype=first.dtype)
     if packet is aten.index and len(args[1]) == 1 and args[1][0].dtype != torch.bool:
         return _empty([*args[1][0].shape, *first.shape[1:]], dtype=first.dtype)
-    if packet in (aten.zeros_like, aten.index_put, aten.select_backward):
-        whole = args[1] if packet is aten.select_backward else first.shape
-        return _empty(whole, dtype=kwargs.get("dtype") or first.dtype)
+    if packet in (aten.select_backward, aten.slice_backward):
+        return _empty(args[1], dtype=first.dtype)
+    if packet in (aten.zeros_like, aten.ones_like, aten.index_put):
+        return _empty(first.shape, dtype=kwargs.get("dtype") or first.dtype)
     if func._schema.is_mutable:
         in_place = func._schema.name.endswith("_") and torch.Tag.inplace_view not in func.tags
         return first if in_place and args[0] is first else None
