@@ -41,7 +41,7 @@ def newly_augmented(features: Features) -> Again:
 
 class NativeLinear(Protocol):
     """A linear layer trained as in released code: whole epochs, no early stopping, SGD with momentum 0.9 unless
-    a subclass has another :meth:`optimizer`.
+    a subclass has another :meth:`build_optimizer`.
 
     A subclass gives its learning rate (:meth:`rate`) and training features (:meth:`passes`). Test and held-out clips
     are never augmented.

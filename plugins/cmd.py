@@ -120,7 +120,7 @@ def skelbench_methods():
             summary="momentum contrast of joints, motion and bones, with distillation between them",
             citation="Mao et al., CMD: Self-supervised 3D Action Representation Learning with Cross-modal Mutual "
             "Distillation, ECCV 2022 (arXiv 2208.12448)",
-            readings="only written keys are negatives or teach; the nearest keys are half of the queue at any size; "
+            readings="unfilled queue slots are skipped; the nearest keys are half of the queue at any size; "
             "clips are not cut to their first 300 frames; shared: three encoders of the shared kind, a clip's present "
             "bodies averaged. A result on joints only is from an encoder trained together with bones and motion",
             recipe=LONG_CONTRAST_RECIPE,

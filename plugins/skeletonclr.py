@@ -39,7 +39,7 @@ def skelbench_methods():
             citation="Li et al., 3D Human Action Representation Learning via Cross-View Consistency Pursuit, CVPR 2021 "
             "(arXiv 2104.14466)",
             readings="the learning rate of the shared setting (the code's, with batch norm, is ten times as large); "
-            "crops are drawn before resampling and in continuous time; only written keys are negatives; the key "
+            "crops are drawn before resampling and in continuous time; unfilled queue slots are skipped; the key "
             "encoder starts as a copy; a clip's present bodies are averaged (the code and --native: empty ones too)",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE,

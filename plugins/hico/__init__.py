@@ -158,7 +158,7 @@ def skelbench_methods():
             requires=("granularities",),
             readings="shared: granularities are maxima of the means of 1, 2, 4 and 8 neighboring patches of the "
             "tokens' mean over joints, and of neighboring joints of their mean over patches, a clip's present bodies "
-            "averaged; the instance is the class token; only written keys are negatives (the code begins with random "
+            "averaged; the instance is the class token; unfilled queue slots are skipped (the code begins with random "
             "ones)",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE

@@ -173,7 +173,7 @@ def skelbench_methods():
             readings="shared: one encoder whose two readouts are the two representations, the maximum over patches of "
             "the tokens' mean over joints and the maximum over joints of their mean over patches, a clip's present "
             "bodies averaged (two kinds of encoder cannot be one shared encoder; for two equal encoders: --set "
-            "partner=vit); only written keys are negatives; every head is initialized as the recurrent encoder's; "
+            "partner=vit); unfilled queue slots are skipped; every head is initialized as the recurrent encoder's; "
             "clips are not cut to their first 300 frames. Its row is the recurrent encoder's, as its README probes it; "
             "the second one's is `skelbench eval RUN --readout partner`",
             recipe=LONG_CONTRAST_RECIPE,

@@ -182,7 +182,7 @@ def skelbench_methods():
             citation="Zhang et al., Prompted Contrast with Masked Motion Modeling: Towards Versatile 3D Action "
             "Representation Learning, ACM MM 2023 (arXiv 2308.03975)",
             requires=("steps",),
-            readings="only written keys are negatives or teach; a partner is any other clip of a batch (the code never "
+            readings="unfilled queue slots are skipped; a partner is any other clip of a batch (the code never "
             "takes the previous one); clips are not cut to their first 300 frames; shared: regions and hidden parts "
             "are drawn for each clip, all bodies have the same prompts, the decoder reads the mean token of a patch",
             recipe=LONG_CONTRAST_RECIPE | {"train.batch_size": 128, "train.lr": 0.02},

@@ -101,7 +101,8 @@ def _settings(spec: Mapping[str, Any], modified: Mapping[str, Any]) -> Iterator[
 
 
 def _environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    yield from ((name, environment.get(name)) for name in ("command", "hardware"))
+    yield "command", environment.get("command")
+    yield "hardware", environment.get("hardware")
     yield "device", f"{environment.get('device', '')}, threads {environment.get('threads', 'not known')}"
     yield "platform", environment.get("platform")
     versions = {name: environment.get(name) for name in ("skelbench", "python")} | environment.get("packages", {})

@@ -108,18 +108,19 @@ def run(
         raise SkelbenchError(
             f"{wrong.title} has its own encoder; rows of {selected.name} have encoder {selected.encoder}"
         )
-    first_protocols = list(study.probe)
-    states = [(trial, status(trial, session, first_protocols)) for trial in trials]
+    probed_in_trials = list(study.probe)
+    states = [(trial, status(trial, session, probed_in_trials)) for trial in trials]
     at_once, threads = processes(session.device, jobs)
     if dry_run:
         show_trials(study, states, session, at_once, threads)
         return
-    engine = Local(StudyContext(study.name, session, first_protocols), ResourceRequest(jobs=at_once))
+    engine = Local(StudyContext(study.name, session, probed_in_trials), ResourceRequest(jobs=at_once))
     failures = work_through(states, engine, at_once, threads)
     for name, other_split in selected.evaluated.items():
-        other = EvaluationRequest(dataset=name, split=other_split)
-        for done in filter(None, (session.results.by_id(trial.id) for trial in trials if trial.id not in failures)):
-            evaluate_runs(session, [(done, "last")], protocols, other)
+        evaluation = EvaluationRequest(dataset=name, split=other_split)
+        for trial in trials:
+            if trial.id not in failures and (trained := session.results.by_id(trial.id)):
+                evaluate_runs(session, [(trained, "last")], protocols, evaluation)
     _print_table(selected.name, session.results.root)
     conclude(trials, failures)
 

@@ -1,4 +1,4 @@
-"""American spelling of settings that had British names before version 0.2 (torch-free).
+"""American spelling of settings that had British names (torch-free).
 
 Users may type the earlier names, and records may contain them. Ids are hashes of the earlier names, so that a run
 keeps its id.
@@ -6,7 +6,7 @@ keeps its id.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 KEYS = {
@@ -49,13 +49,11 @@ def _renamed(record: Any, keys: Mapping[str, str], values: Mapping[str, str]) ->
     return values.get(record, record) if isinstance(record, str) else record
 
 
-def known(name: str, names: Any, words: Mapping[str, str] = KEYS) -> str:
+def known(name: str, names: Container[str], words: Mapping[str, str] = KEYS) -> str:
     """Return ``name``, or its other spelling if only that one is in ``names``.
 
     >>> known("centre", {"center", "lr"}), known("centre", {"centre"})
     ('center', 'centre')
     """
-    if name in names:
-        return name
-    other = words.get(name) or next((old for old, new in words.items() if new == name), name)
-    return other if other in names else name
+    other = {**words, **{new: old for old, new in words.items()}}.get(name, name)
+    return other if name not in names and other in names else name

@@ -46,8 +46,8 @@ class Attention(nn.Module):
         return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
     def _heads(self, x_RnD: Tensor, weight: Tensor, bias: Tensor | None, rope: Tensor | None = None) -> Tensor:
-        """Return queries, keys or values [R, h, n, d]. To be rotated, channels i and i + d/2 are put side by side:
-        the product of queries and keys does not depend on the order of channels."""
+        """Return queries, keys or values [R, h, n, d]. With ``rope``, channels i and i + d/2 become neighbors, a pair:
+        products of queries and keys do not depend on the order of channels."""
         if rope is None:
             return F.linear(x_RnD, weight, bias).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         halves = (self.heads, 2, -1)
@@ -59,7 +59,7 @@ class Attention(nn.Module):
 
 
 def _rotated(pairs: Tensor, rope: Tensor) -> Tensor:
-    """Rotate pairs [..., 2] by cosines and sines [..., 2]; one complex product where no compiler reads the code."""
+    """Rotate pairs [..., 2] by cosines and sines [..., 2]: one complex product, which torch.compile and ONNX lack."""
     if not torch.compiler.is_compiling():
         return torch.view_as_real(torch.view_as_complex(pairs) * torch.view_as_complex(rope))
     (a, b), (cos, sin) = pairs.unbind(-1), rope.unbind(-1)

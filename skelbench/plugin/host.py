@@ -58,10 +58,11 @@ class Host:
         if self not in _reading:
             self.check_requested()
             self._note_failures()
-        name = known(name, self.names(kind), VALUES)
         for entry in self.entries:
             if (entry.kind, entry.name) == (kind, name):
                 return entry.descriptor
+        if name in VALUES:
+            return self.get(kind, VALUES[name])
         for plugin in self.plugins:
             if plugin.might_have(name):
                 raise SkelbenchError(

@@ -52,7 +52,7 @@ class Filters(Arguments):
         return ", ".join(f"{kind} {' or '.join(names)}" for kind, names in self.wanted.items())
 
     def takes(self, **facts: str | Collection[str]) -> bool:
-        """Whether a row with these facts is wanted; ``tag`` is a collection, other kinds are not checked.
+        """Whether a row with these facts is wanted; ``tag`` is a collection. A kind without a fact is not checked.
         Names may be written as in tables: ``small+``, ``pku2 (from ntu60 xsub)``."""
         return all(
             not getattr(self, kind) or not _names(kind, value).isdisjoint(getattr(self, kind))

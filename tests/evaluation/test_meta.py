@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
 from skelbench.evaluation.cost import meta
 
@@ -54,13 +55,6 @@ def test_shapes_of_reductions_and_gathers_are_those_of_pytorch():
         (aten.mean.dim, x, [0, 2]), (aten.repeat.default, x, [2, 1, 3]), (aten.index.Tensor, x, [index]),
         (aten.select_backward.default, x, [2, 5, 3, 4], 1, 0), (aten.exp_.default, x),
     ):  # fmt: skip
-        on_meta = [
-            [i.to("meta") for i in a]
-            if isinstance(a, list) and torch.is_tensor(a[0])
-            else a.to("meta")
-            if torch.is_tensor(a)
-            else a
-            for a in args
-        ]
+        on_meta = tree_map_only(torch.Tensor, lambda x: x.to("meta"), args)
         result, expected = meta.meta_result(func, on_meta, {}), func(*args)
         assert (result.shape, result.dtype) == (expected.shape, expected.dtype)

@@ -63,7 +63,7 @@ def test_rows_average_seeds_and_compare_with_the_untrained_encoder(made):
     assert slim["found_over"].value == pytest.approx((30 + 40) / 2)
     assert slim["order"].mark == "best" and found["untrained"]["order"].mark == "second"
     assert slim["yaw"].mark is None
-    assert any("found: mean over yaw and size" in note for note in built(made).notes)
+    assert any("retrieved: mean over yaw and size" in note for note in built(made).notes)
 
 
 def test_other_settings_are_separate_rows_without_comparison(made):

@@ -21,6 +21,8 @@ from skelbench.testing import dataset
 from skelbench.testing.tiny import write_store
 from skelbench.views.augmentations import Augment
 from skelbench.views.crops import Free, Interval
+from skelbench.views.degradations import Degrade
+from skelbench.views.masks import RandomTokens, TokenMask
 from skelbench.views.skeleton.topology import Topology
 from skelbench.views.transform import Change
 
@@ -68,6 +70,19 @@ class Beyond(Free):
         return Interval(found.start_B + 1, found.duration_B)
 
 
+class GlobalTokens(RandomTokens):
+    def draw(self, request, topology, keyed):
+        found = super().draw(request, topology, keyed)
+        return TokenMask(found.mask_RN[:, torch.randperm(found.mask_RN.shape[1])])
+
+
+class Company(Degrade):
+    kind = "company"
+
+    def degrade(self, poses):
+        return poses.with_x(poses.x_F3J - poses.x_F3J.mean())
+
+
 class Uphill(SGD):
     def build(self, groups, lr, weight_decay):
         return torch.optim.SGD(groups, lr=lr, maximize=True)
@@ -101,6 +116,8 @@ COMPONENTS = [
     ("augmentations", "keyed", Unkeyed, "draws.per_clip"),
     ("augmentations", "rows-apart", Crowd, "row 0 differs"),
     ("crops", "contract", Beyond, "an interval inside the clip"),
+    ("masks", "keyed", GlobalTokens, "never torch.rand"),
+    ("degradations", "rows-apart", Company, "row 0 differs"),
     ("optimizers", "contract", Uphill, "down the slope"),
     ("schedules", "contract", InSteps, "durations are fractions"),
     ("targets", "contract", LeavesEarly, "an early return"),
@@ -211,11 +228,18 @@ class Throws(Changed):
         return np.roll(predicted, next(SERIAL))
 
 
+class Greedy(Knn):
+    def evaluate(self, features, seed, device, progress=None):
+        features.train_x[:] /= np.linalg.norm(features.train_x, axis=1, keepdims=True)
+        return super().evaluate(features, seed, device, progress)
+
+
 PROTOCOLS = [
     ("no-signal", Peeks, "accuracy near 0.25, chance"),
     ("labels-unseen", Peeks, "features.test_y"),
     ("test-apart", Transduces, "depend on the order of test clips"),
     ("repeatable", Throws, "a global generator"),
+    ("repeatable", Greedy, "evaluate changed features.train_x"),
 ]
 
 

@@ -215,7 +215,7 @@ class ClipStore:
 
         Training clips of fewer than ``min_frames`` frames are excluded, test clips never, so accuracies cover the
         same clips. ``SPLIT~tune``, ``SPLIT~tune-camera``, ``SPLIT~tune-setup``: see :meth:`held_out`.
-        ``leave-one-subject-out`` is its last fold.
+        ``leave-one-subject-out``: its last fold, which tests on the last subject; evaluations use all folds.
         """
         where = f"dataset {self.meta.name}"
         if name == EACH_SUBJECT and name not in self.meta.splits:

@@ -30,6 +30,7 @@ _PRODUCTS = {aten.mm, aten.bmm, aten.addmm}
 _SUMS = {aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim, aten.linalg_vector_norm.default,
          aten.amax.default}  # fmt: skip
 _WEIGHT_NORMS = {aten._weight_norm_interface.default: (0, 1), aten._weight_norm_interface_backward.default: (1, 2)}
+"""Operators of weight norm -> positions of the tensors with the shapes of both results."""
 _OF_NORMS = {aten.native_layer_norm_backward.default: (5, 6), aten.native_batch_norm_backward.default: (2, 2)}
 """Backward passes of norms -> positions of weight and bias, or of similar tensors, among the arguments."""
 
@@ -80,8 +81,11 @@ def meta_result(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     first, packet = tensors[0], func._overloadpacket
     if packet in _PRODUCTS:
         return kwargs.get("out", _empty((*tensors[-2].shape[:-1], tensors[-1].shape[-1]), dtype=first.dtype))
-    if func in (aten.native_layer_norm.default, aten.native_batch_norm.default):
-        rows = first.shape[: -len(args[1])] + (1,) * len(args[1]) if "layer" in func.name() else first.shape[1:2]
+    if func is aten.native_batch_norm.default:
+        channels = first.shape[1:2]
+        return tuple(_empty(shape, dtype=first.dtype) for shape in (first.shape, channels, channels))
+    if func is aten.native_layer_norm.default:
+        rows = first.shape[: -len(args[1])] + (1,) * len(args[1])
         return tuple(_empty(shape, dtype=first.dtype) for shape in (first.shape, rows, rows))
     if func in _OF_NORMS:
         inputs = zip((args[1], *(args[i] for i in _OF_NORMS[func])), args[-1], strict=True)
@@ -94,7 +98,7 @@ def meta_result(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
         shape = list(parts[0].shape)
         shape[dim] = sum(x.shape[dim] for x in parts)
         return _empty(shape, dtype=first.dtype)
-    if func in _SUMS:
+    if func in _SUMS:  # a vector norm has its order before the dimensions
         dims, keep = (*args[1 + (packet is aten.linalg_vector_norm) :], None, False)[:2]
         summed = {dim % max(1, first.dim()) for dim in dims or range(first.dim())}
         shape = [1 if i in summed else size for i, size in enumerate(first.shape) if keep or i not in summed]

@@ -70,8 +70,8 @@ LAYOUT = Layout(
     (*_BLOCK, "order_by", "invariance_by"),
     (
         "Order: percent of clips and reversals that a linear probe classifies correctly; chance is 50. Yaw, size: mean "
-        "cosine of a changed clip with its own original, and with others; found: percent whose own is nearest. "
-        "Over untrained: minus the same encoder before training, in points; found: mean over yaw and size. "
+        "cosine of a changed clip with its own original, and with others; retrieved: percent whose own is nearest. "
+        "Over untrained: minus the same encoder before training, in points; retrieved: mean over yaw and size. "
         "±: 95 % t interval over seeds.",
     ),
     order=lambda row: (*(row[key] for key in _BLOCK), row["method"] == "untrained", row["method"]),
