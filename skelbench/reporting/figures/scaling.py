@@ -41,8 +41,8 @@ PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "hardw
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
     "Filled markers are finished trainings; a solid line joins trainings of different lengths. Hollow markers are "
-    "snapshots (RUN@EPOCH) of one training, taken before its learning rate had decayed. Markers are means over seeds, "
-    "of a dashed line over the same seeds everywhere. A number next to a marker is the number of temporal tokens, if "
+    "snapshots (RUN@EPOCH) of one training, taken before its learning rate had decayed. Markers are means over seeds; "
+    "a dashed line has the same seeds everywhere. A number next to a marker is the number of temporal tokens, if "
     f"it is not the smallest of the panel. {FLOPS}."
 )
 SINGLE = "Panels with one training length per method are not drawn: {count}."
