@@ -29,9 +29,7 @@ class Spec(BaseModel):
     Unknown fields, numbers that are not finite, booleans for numbers, and invalid defaults are errors.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import types
 import typing
 from dataclasses import dataclass
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any
 
 from pydantic import BaseModel
@@ -31,16 +35,32 @@ class Setting:
 def settings(model: type[BaseModel]) -> list[Setting]:
     """Return the fields of ``model`` in order, documented by ``Field(description=...)`` or the string below a field,
     also of a base class."""
-    rows = []
+    rows: list[Setting] = []
+    written: dict[str, str] = {}
+    bases = [base for base in reversed(model.__mro__) if issubclass(base, BaseModel) and base is not BaseModel]
+    for base in bases:
+        written |= _docstrings(base) | {name: x.description for name, x in base.model_fields.items() if x.description}
     for name, field in model.model_fields.items():
-        fields = (getattr(base, "model_fields", {}).get(name, field) for base in model.__mro__)
-        description = next((one.description for one in fields if one.description), "")
-        description = " ".join(description.replace("``", "").split())
+        description = " ".join(written.get(name, "").replace("``", "").split())
         limits = [f"{SIGNS[key]} {getattr(x, key)}" for x in field.metadata for key in SIGNS if hasattr(x, key)]
         kind = ", ".join([_type(field.annotation), *limits])
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
         rows.append(Setting(name, kind, _default(field), description, str(extra.get("unit", ""))))
     return rows
+
+
+def _docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The string below each field, from the source. pydantic can read them too, but for all classes at every start."""
+    try:
+        body = ast.parse(dedent(inspect.getsource(model))).body[0].body  # type: ignore[attr-defined]
+    except OSError:  # a class made in an interpreter
+        return {}
+    texts = {}
+    for field, below in pairwise(body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
+                texts[name] = str(text)
+    return texts
 
 
 def _type(annotation: Any) -> str:

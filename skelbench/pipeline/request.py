@@ -60,7 +60,7 @@ class Arguments(Spec):
         SkelbenchError: a keyword is unknown, or a value is not valid; names the nearest right keyword.
     """
 
-    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, use_attribute_docstrings=True)
 
     @classmethod
     def options(cls) -> dict[str, tuple[FieldInfo, Option]]:

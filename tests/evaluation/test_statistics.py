@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.stats.bootstrap import over_clips
+from skelbench.evaluation.stats.bootstrap import over_clips, t_quantile
 from skelbench.evaluation.stats.paired import (
     accuracy_interval,
     holm,
@@ -28,6 +29,12 @@ def exact_p(b: int, c: int) -> Fraction:
     """Two-sided binomial p by adding up integers."""
     n = b + c
     return min(Fraction(1), 2 * sum(Fraction(math.comb(n, i), 2**n) for i in range(min(b, c) + 1)))
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 100, 1023])
+def test_quantiles_of_student_s_t_are_scipy_s(degrees):
+    for share in (0.6, 0.8, 0.975, 0.999):
+        assert t_quantile(share, degrees) == pytest.approx(stdtrit(degrees, share), rel=1e-10)
 
 
 # Newcombe (1998), Statistics in Medicine 17, table I, method 3 (score).
