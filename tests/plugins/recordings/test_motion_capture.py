@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 from skelbench_plugins.recordings.amc import BONES, INCH, read_amc, read_asf
 from skelbench_plugins.recordings.bvh import read_bvh
-from skelbench_plugins.recordings.joint_arrays import joints_of
+from skelbench_plugins.recordings.joint_arrays import MARKERS, c3d, joints_of
 from skelbench_plugins.recordings.joint_names import common_names
 
 from skelbench.core.errors import SkelbenchError
@@ -180,6 +180,22 @@ def test_positions_of_amc_follow_the_axes_of_the_bones(tmp_path):
         amc.with_name(f"07_0{number}.amc").write_bytes(amc.read_bytes())
     with pytest.raises(SkelbenchError, match="07.asf"):
         import_files([tmp_path], "mine", tmp_path / "data")
+
+
+def test_the_joints_of_a_c3d_file_are_means_of_its_markers(tmp_path):
+    ezc3d = pytest.importorskip("ezc3d", reason="needs ezc3d, which is not required")
+    labels = list(dict.fromkeys(marker for markers in MARKERS.values() for marker in markers))
+    x_TMC, file = np.random.default_rng(0).normal(size=(5, len(labels), 3)), ezc3d.c3d()
+    file["parameters"]["POINT"]["RATE"]["value"] = [120]
+    file["parameters"]["POINT"]["LABELS"]["value"] = [f"A:{name}" for name in labels]
+    file["data"]["points"] = np.concatenate([x_TMC, np.ones((5, len(labels), 1))], axis=2).transpose(2, 1, 0)
+    for name in "ab":
+        file.write(str(tmp_path / f"{name}.c3d"))
+    recording = c3d([tmp_path], ImportOptions())
+    _, read = next(next(iter(recording.clips.values()))())
+    wrist = x_TMC[:, [labels.index("LWRA"), labels.index("LWRB")]].mean(axis=1)
+    np.testing.assert_allclose(read().x_MTJC[0, :, recording.topology.joints.index("left wrist")], wrist, atol=1e-6)
+    assert recording.fps == 120
 
 
 def test_markers_stand_for_joints_and_c3d_needs_ezc3d(tmp_path, monkeypatch):
