@@ -100,24 +100,23 @@ def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
     from skelbench.evaluation.outcomes import paired
 
     run, records = pairs[0]
-    columns = ["probe", run.title, "95 % interval"]
-    columns += ["control", "its accuracy", "difference, points", "paired p"] if len(pairs) > 1 else []
-    rows, tests = [], list[PairedTest]()
+    columns = ["probe", "encoder", "accuracy"] + ([f"{run.title} minus it", "p"] if len(pairs) > 1 else [])
+    rows, tests, units = [], list[PairedTest](), []
     for protocol, record in records.items():
-        start = [protocol, accuracy(run, record), " over ".join(interval(run, record))]
-        for other_run, alternatives in pairs[1:]:
-            test = paired(run, record, other_run, alternatives[protocol])
-            tests.append(test)
-            low, high = test.interval
-            difference = f"{100 * test.difference:+.1f}  [{100 * low:+.1f}, {100 * high:+.1f}]"
-            p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
-            rows.append([*start, other_run.title, accuracy(other_run, alternatives[protocol]), difference, p])
-            start = ["", "", ""]
-        if len(pairs) == 1:
-            rows.append(start)
+        for other_run, alternatives in pairs:
+            own, over = interval(other_run, alternatives[protocol])
+            row = [protocol, other_run.title, f"{accuracy(other_run, alternatives[protocol])} {own}"]
+            units.append(over)
+            if other_run is not run:
+                tests.append(test := paired(run, record, other_run, alternatives[protocol]))
+                low, high = test.interval
+                p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
+                row = ["", *row[1:], f"{100 * test.difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]", p]
+            rows.append([*row, *[""] * (len(columns) - len(row))])
     out.print(
         make_table(columns, rows, title="\nTest accuracy after the last epoch; nothing is selected on test clips")
     )
+    out.print(f"In brackets: 95 % intervals; of accuracies over {' or '.join(dict.fromkeys(units))}.", style="dim")
     print_basis(tests)
 
 
@@ -258,4 +257,4 @@ def interval(run: RunDir, record: Mapping[str, Any]) -> tuple[str, str]:
     arrays = tuple(np.array(by_subject, dtype=float).T) if by_subject else None
     metrics = record["metrics"]
     (low, high), over = accuracy_interval(metrics["accuracy"], int(metrics["n_test"]), arrays)
-    return f"{low:.1%} to {high:.1%}", over
+    return f"[{100 * low:.1f}, {100 * high:.1f}]", over

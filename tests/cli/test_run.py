@@ -24,7 +24,7 @@ def command(method="slim", *more, **changes):
 def test_run_probe_and_compare_in_an_empty_folder(small, capsys, fails):
     assert main(command("slim")) == 0
     shown = capsys.readouterr().out
-    for said in ("untrained", "raw", "paired p", "linear", "knn", "GMACs per body", "Next:", "skelbench compare"):
+    for said in ("untrained", "raw", "minus it", "linear", "knn", "GMACs per body", "Next:", "skelbench compare"):
         assert said in shown
     assert len(list((small / "results").glob("*/run.json"))) == 3  # the method and its controls
 
@@ -228,7 +228,7 @@ def test_torchrun_through_the_command_line(small):
     on_two_processes(partial(one, "eval", "mamp", "--protocol", "knn@5"))
     said = (small / "said by 0").read_text()
     assert (
-        "paired p" in said
+        "minus it" in said
         and "knn@5" in said
         and said.count("is the work of one process") == 2
         and not (small / "said by 1").read_text()
