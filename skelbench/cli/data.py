@@ -58,15 +58,13 @@ def list_data(data_root: DataRoot = None) -> None:
     rows: list[tuple[object, ...]] = []
     for name in host.names("datasets"):
         about = host.get("datasets", name)
-        rows.append((name, "built in", "", "", ", ".join(about.splits), about.default_split, about.summary))
+        rows.append((name, "built in", "", "", about.default_split, about.summary))
     for name, path in roots.named_stores(root).items():
         try:
             meta = ClipStore.open(path).meta
         except SkelbenchError as error:
-            rows.append((name, "unusable", "", "", "", "", str(error)))
+            rows.append((name, "unusable", "", "", "", str(error)))
         else:
-            where = (meta.clips, len(meta.classes), ", ".join(meta.splits), meta.default_split, meta.lineage)
-            rows.append((name, "stored", *where))
-    columns = ("name", "state", "clips", "classes", "splits", "default split", "about")
-    out.print(make_table(columns, rows))
-    out.print(f"datasets are kept in {root}")
+            rows.append((name, "stored", meta.clips, len(meta.classes), meta.default_split, meta.lineage))
+    out.print(make_table(("name", "state", "clips", "classes", "default split", "about"), rows))
+    out.print(f"Datasets are kept in {root}. All splits of one: skelbench data info NAME", soft_wrap=True)

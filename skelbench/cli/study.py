@@ -194,8 +194,12 @@ def show_trials(
             )
         )
     columns = ("trial", "tokens", "seed", "data", "id", "state", "steps", f"step GFLOPs, {BODIES} bodies", "time")
+    same = [i for i, name in enumerate(columns) if name in ("data", "steps") and len({row[i] for row in rows}) == 1]
     preset = ", ".join(dict.fromkeys(trial.resolved.preset for trial, _ in states))
-    out.print(make_table(columns, rows, title=f"{study.name}, preset {preset}: {study.summary}"))
+    shared = ", ".join([f"preset {preset}", *(f"{columns[i]} {rows[0][i]}" for i in same)])
+    out.print(f"{study.name}: {study.summary}\nAll trials: {shared}")
+    heads, *cells = [[value for i, value in enumerate(row) if i not in same] for row in (columns, *rows)]
+    out.print(make_table([*map(str, heads)], cells))
     if study.then:
         out.print(f"then, for every finished run: {study.then}")
     if not open_trials:

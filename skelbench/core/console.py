@@ -99,12 +99,13 @@ def log_to_terminal() -> None:
 
 
 def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]] = (), title: str | None = None) -> Table:
-    """Return a table with right-aligned numbers."""
+    """Return a table with right-aligned numbers, which breaks no short words."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         values = [row[index] for row in rows if row[index] not in ("", None)]
         right = bool(values) and all(isinstance(value, int | float) for value in values)
-        table.add_column(plain(column), justify="right" if right else "left", overflow="fold")
+        whole = bool(values) and not any(" " in str(x) or len(str(x)) > 24 for x in (column, *values))
+        table.add_column(plain(column), justify="right" if right else "left", overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*("" if value is None else plain(value) for value in row))
     return table

@@ -101,10 +101,11 @@ def test_the_dry_run_lists_every_trial_and_writes_nothing(place, run_study, monk
     before = tree(place)
     code, out, err = run_study(path, "--dry-run", "--seeds", "0,1")
     assert code == 0 and tree(place) == before
-    rows = [line.split() for line in out.splitlines() if "small/half" in line]
+    assert "data small/half" in out
+    rows = [line.split() for line in out.splitlines() if " new " in line]
     order = [(method, seed) for seed in "01" for method in ("calm", "skeletonmae", "raises")]
     assert [(row[0], row[2]) for row in rows] == order
-    assert len({row[4] for row in rows}) == 6 and all(row[5] == "new" for row in rows)
+    assert len({row[3] for row in rows}) == 6
     assert [row[-2:] for row in rows if row[0] == "raises"] == [["?", "?"]] * 2
     assert "6 trials, 0 done, 2 of unknown duration" in out and "2 of the trials are the same run" in err
 
