@@ -215,9 +215,12 @@ def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool
                 record["id"],
             )
         )
+    if len(places := {row[3] for row in rows}) == 1:
+        usual["data"] = min(places)
     keep = [i for i, name in enumerate(columns) if name not in usual or any(row[i] != usual[name] for row in rows)]
     cells = [[row[i] for i in keep] for row in rows]
-    out.print(make_table([columns[i] for i in keep], cells, title=f"{run.title}, {run.name}"))
+    where = f" on {usual['data']}" if "data" in usual else ""
+    out.print(make_table([columns[i] for i in keep], cells, title=f"{run.title}{where}, {run.name}"))
     _print_notes(records)
 
 

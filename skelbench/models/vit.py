@@ -247,6 +247,6 @@ def skelbench_encoders() -> list[EncoderSpec]:
             target=":ViT",
             config=":ViTConfig",
             summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
-            presets=dict.fromkeys(("small", "quick"), {"dim": 64, "depth": 3, "heads": 2}),
+            presets={"small": {"dim": 64, "depth": 3, "heads": 2}, "quick": {"dim": 64, "depth": 2, "heads": 2}},
         )
     ]

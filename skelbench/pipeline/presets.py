@@ -61,7 +61,7 @@ BLURB: Mapping[str, str] = {
     "paper": "published encoder size; 150 epochs, or the method's own with --native",
     "ablation": "published encoder size and 100 epochs, as in the paper's ablations",
     "small": "reduced encoder and schedule for 2 CPU cores; not the paper's setting",
-    "quick": "a quarter of small's schedule, for a first look; not the paper's setting",
+    "quick": "a smaller encoder and a quarter of small's schedule, for a first look; not the paper's setting",
 }
 
 
