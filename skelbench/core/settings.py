@@ -53,7 +53,7 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
     """The string below each field, from the source. pydantic can read them too, but for all classes at every start."""
     try:
         body = ast.parse(dedent(inspect.getsource(model))).body[0].body  # type: ignore[attr-defined]
-    except OSError:  # a class made in an interpreter
+    except (OSError, TypeError):  # a class made in an interpreter
         return {}
     texts = {}
     for field, below in pairwise(body):

@@ -178,8 +178,8 @@ def test_every_variant_of_slim_is_another_run_of_the_exact_preset(made, host):
 def test_a_variant_is_compared_with_the_untrained_baseline(made, bee):
     assert set(made("slim:glcl-only", sets={"koleo": 0.1}).modified) == {"method.koleo"}
     deep = made("bee:deep", at=bee)
-    assert deep.modified == {} and deep.spec.encoder_config["depth"] == 6
-    assert control(deep, bee).modified == {"encoder.depth": 6}  # no exact twin of the preset
+    assert deep.modified == {} and deep.spec.encoder_config["depth"] == 4
+    assert control(deep, bee).modified == {"encoder.depth": 4}  # no exact twin of the preset
 
 
 # ---------------------------------------------------------------------------------------------------- names
