@@ -7,8 +7,8 @@ from statistics import fmean, stdev
 
 import pandas
 
-from skelbench.cli.summary import print_basis
-from skelbench.core.console import make_table, out
+from skelbench.cli.summary import accuracy_table, cells_of, print_basis
+from skelbench.core.console import out
 from skelbench.evaluation.outcomes import paired_over_seeds
 from skelbench.evaluation.stats.bootstrap import SEEDS
 from skelbench.evaluation.stats.paired import SeedsTest, t_half_width
@@ -34,22 +34,18 @@ def print_seeds(found: Sequence[Conclusion], store: ResultStore) -> None:
         return f"{fmean(shares):.1%} ± {100 * t_half_width(stdev(shares), len(shares)):.1f}"
 
     (run, records), *others = found[0].pairs
-    columns = ["probe", "encoder", "accuracy"] + ([f"{run.title} minus it", "p"] if others else [])
     rows, tests = [], list[SeedsTest]()
     for protocol in records:
         own = frame(0, protocol)
-        rows.append([protocol, run.title, mean(list(own["accuracy"])), *["", ""][: 2 * bool(others)]])
+        rows.append([protocol, run.title, mean(list(own["accuracy"])), "", ""])
         for place, (control, _) in enumerate(others, 1):
             test = paired_over_seeds(store, own, their := frame(place, protocol))
             if test is None:
                 continue
             tests.append(test)
-            low, high = test.interval
-            difference = f"{100 * test.difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
-            p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
-            rows.append(["", control.title, mean(list(their["accuracy"])), difference, p])
+            rows.append(["", control.title, mean(list(their["accuracy"])), *cells_of(test)])
     seeds = ", ".join(str(seed_results.pairs[0][0].spec.seed) for seed_results in found)
     how = "in parentheses: each seed" if len(found) < SEEDS else "±: 95 % t interval over seeds"
     title = f"\nMean over {len(found)} pre-training seeds ({seeds}); {how}"
-    out.print(make_table(columns, rows, title=title))
+    out.print(accuracy_table(run.title, rows, title))
     print_basis(tests)

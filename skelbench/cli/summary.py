@@ -24,6 +24,8 @@ from skelbench.reporting.reference import FOLDER
 from skelbench.training.anomalies import ADVICE, UNMOVED, describe
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from skelbench.evaluation.outcomes import Outcomes
     from skelbench.pipeline.resolve import Resolved
 
@@ -100,24 +102,38 @@ def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
     from skelbench.evaluation.outcomes import paired
 
     run, records = pairs[0]
-    columns = ["probe", "encoder", "accuracy"] + ([f"{run.title} minus it", "p"] if len(pairs) > 1 else [])
     rows, tests, units = [], list[PairedTest](), []
     for protocol, record in records.items():
-        for other_run, alternatives in pairs:
-            own, over = interval(other_run, alternatives[protocol])
-            row = [protocol, other_run.title, f"{accuracy(other_run, alternatives[protocol])} {own}"]
+        for encoder, alternatives in pairs:
+            bracket, over = interval(encoder, alternatives[protocol])
+            cells = [encoder.title, f"{accuracy(encoder, alternatives[protocol])} {bracket}"]
             units.append(over)
-            if other_run is not run:
-                tests.append(test := paired(run, record, other_run, alternatives[protocol]))
-                low, high = test.interval
-                p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
-                row = ["", *row[1:], f"{100 * test.difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]", p]
-            rows.append([*row, *[""] * (len(columns) - len(row))])
-    out.print(
-        make_table(columns, rows, title="\nTest accuracy after the last epoch; nothing is selected on test clips")
-    )
-    out.print(f"In brackets: 95 % intervals; of accuracies over {' or '.join(dict.fromkeys(units))}.", style="dim")
+            if encoder is run:
+                rows.append([protocol, *cells, "", ""])
+                continue
+            tests.append(paired(run, record, encoder, alternatives[protocol]))
+            rows.append(["", *cells, *cells_of(tests[-1])])
+    title = "\nTest accuracy after the last epoch; nothing is selected on test clips"
+    out.print(accuracy_table(run.title, rows, title))
+    out.print(f"In brackets: 95 % intervals (accuracies: over {' or '.join(dict.fromkeys(units))}).", style="dim")
     print_basis(tests)
+
+
+def accuracy_table(title_of_run: str, rows: Sequence[Sequence[str]], title: str) -> Table:
+    """Table of a run and its controls by probe, without the columns of differences if there is no control.
+
+    A row has probe, encoder, accuracy, and :func:`cells_of` the test.
+    """
+    columns = ["probe", "encoder", "accuracy", f"{title_of_run} minus it", "p"]
+    used = columns if any(row[-1] for row in rows) else columns[:3]
+    return make_table(used, [row[: len(used)] for row in rows], title)
+
+
+def cells_of(test: PairedTest | SeedsTest) -> tuple[str, str]:
+    """A difference in points with its interval, and p."""
+    low, high = test.interval
+    p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
+    return f"{100 * test.difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]", p
 
 
 def _print_perspective(run: RunDir, records: Mapping[str, Any], classes: int) -> None:
@@ -196,7 +212,6 @@ def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool
     )
     columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "over", *selected, "further",
                "eval id")  # fmt: skip
-    usual = {"further": "", "stream": "joint", "checkpoint": "last"}
     rows, trained = [], f"{run.spec.data.title}/{run.spec.data.split}"
     for record in records:
         spec, metrics = record["spec"], record["metrics"]
@@ -215,12 +230,13 @@ def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool
                 record["id"],
             )
         )
-    if len(places := {row[3] for row in rows}) == 1:
-        usual["data"] = min(places)
+    first = dict(zip(columns, rows[0], strict=True))
+    usual = {"further": "", "stream": "joint", "checkpoint": "last", "data": first["data"]}
     keep = [i for i, name in enumerate(columns) if name not in usual or any(row[i] != usual[name] for row in rows)]
     cells = [[row[i] for i in keep] for row in rows]
-    where = f" on {usual['data']}" if "data" in usual else ""
-    out.print(make_table([columns[i] for i in keep], cells, title=f"{run.title}{where}, {run.name}"))
+    heads = [columns[i] for i in keep]
+    where = "" if "data" in heads else f" on {first['data']}"
+    out.print(make_table(heads, cells, title=f"{run.title}{where}, {run.name}"))
     _print_notes(records)
 
 

@@ -98,22 +98,21 @@ def log_to_terminal() -> None:
         logger.addHandler(_Terminal(logging.WARNING))
 
 
+SHORT = 20
+"""Longest cell that a table does not break, in characters."""
+
+
 def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]] = (), title: str | None = None) -> Table:
     """Return a table with right-aligned numbers. Short cells stay on one line if the table then fits the terminal."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    cells = [[row[index] for row in rows if row[index] not in ("", None)] for index in range(len(columns))]
+    cells = [[row[i] for row in rows if row[i] not in ("", None)] for i in range(len(columns))]
     widths = [max((len(str(value)) for value in values), default=0) for values in cells]
-    short = [
-        0 < width <= (14 if any(" " in str(value) for value in values) else 24) and len(column) <= width + 2
-        for column, values, width in zip(columns, cells, widths, strict=True)
-    ]
-    fits = (
-        sum(width if whole else 10 for width, whole in zip(widths, short, strict=True)) + 3 * len(widths) <= out.width
-    )
-    for column, values, whole in zip(columns, cells, short, strict=True):
+    short = [0 < width <= SHORT and len(name) <= width + 2 for name, width in zip(columns, widths, strict=True)]
+    needed = sum(3 + (width if whole else 10) for width, whole in zip(widths, short, strict=True))
+    for name, values, whole in zip(columns, cells, short, strict=True):
         right = bool(values) and all(isinstance(value, int | float) for value in values)
         justify: Any = "right" if right else "left"
-        table.add_column(plain(column), justify=justify, overflow="fold", no_wrap=whole and fits)
+        table.add_column(plain(name), justify=justify, overflow="fold", no_wrap=whole and needed <= out.width)
     for row in rows:
         table.add_row(*("" if value is None else plain(value) for value in row))
     return table

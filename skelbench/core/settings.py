@@ -50,7 +50,7 @@ def settings(model: type[BaseModel]) -> list[Setting]:
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """The string below each field, from the source. pydantic can read them too, but for all classes at every start."""
+    """The string below each field, from the source. pydantic would read all classes at every start."""
     try:
         body = ast.parse(dedent(inspect.getsource(model))).body[0].body  # type: ignore[attr-defined]
     except (OSError, TypeError):  # a class made in an interpreter

@@ -55,5 +55,7 @@ def known(name: str, names: Container[str], words: Mapping[str, str] = KEYS) -> 
     >>> known("centre", {"center", "lr"}), known("centre", {"centre"})
     ('center', 'centre')
     """
+    if name in names:
+        return name
     other = {**words, **{new: old for old, new in words.items()}}.get(name, name)
-    return other if name not in names and other in names else name
+    return other if other in names else name

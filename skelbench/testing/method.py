@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from skelbench.core import distributed
 from skelbench.core.errors import Diverged, SkelbenchError
-from skelbench.core.settings import settings as documented
+from skelbench.core.settings import settings as documented_settings
 from skelbench.core.spec import section, validated
 from skelbench.evaluation.cost.report import step_cost
 from skelbench.methods.contract import Method
@@ -59,7 +59,7 @@ def settings(m: MethodSubject) -> None:
     settings = [f"method.{name}" for name in config.model_fields]
     if unknown := [key for key in about.space if key.startswith("method.") and key not in settings]:
         raise Failed(f"a search space of {', '.join(settings) or 'no settings'}", unknown[0], "space of its MethodSpec")
-    if without := [setting.name for setting in documented(config) if not setting.doc]:
+    if without := [setting.name for setting in documented_settings(config) if not setting.doc]:
         raise Failed("a description of every setting", f"none of {', '.join(without)}", config.__name__)
 
 

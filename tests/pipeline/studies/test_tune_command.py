@@ -54,11 +54,8 @@ def test_the_dry_run_lists_settings_and_writes_nothing(place, run_tune):
     code, out, _ = run_tune("keen", *SMALL, "--trials", "4", "--dry-run")
     assert code == 0 and not (place / "results").exists()
     rows = [line for line in out.splitlines() if " new " in line]
-    assert (
-        "data small/half~tune" in out
-        and len(rows) == 4
-        and ["train.lr=" in row for row in rows] == [False, True, True, True]
-    )
+    assert "data small/half~tune" in out
+    assert len(rows) == 4 and ["train.lr=" in row for row in rows] == [False, True, True, True]
     assert "0.001 to 0.004" in out and "1 of 2 training subjects" in out
     assert "on small/half with seeds 1, 2, 3: at most 6 runs" in out
 
