@@ -32,9 +32,9 @@ from skelbench.reporting.render import render
 FOLDER = Path(__file__).parents[1] / "results" / "reference"
 DOCS = FOLDER.parents[1] / "docs"
 FIGURES = {
-    "scaling": r"small-(synthetic|cross-subject)/(slim|gfp|skeletonmae|mamp|dino|untrained)(-[0-9]+)?(-s1)?",
-    "token-budget": r"small-(synthetic|uiprmd-methods)/(slim|skeletonmae|mamp|untrained)(-(15|30)t)?(-s1)?",
-    "target-control": r"small-(synthetic|uiprmd-methods)/slim(-target-[a-z-]+)?(-s1)?",
+    "scaling": r"small-(synthetic|cross-subject)/(slim|gfp|skeletonmae|mamp|dino|untrained)(-[0-9]+)?(-s[1-4])?",
+    "token-budget": r"small-(synthetic|uiprmd-methods)/(slim|skeletonmae|mamp|untrained)(-(15|30)t)?(-s[1-4])?",
+    "target-control": r"small-(synthetic|uiprmd-methods)/slim(-target-[a-z-]+)?(-s[1-4])?",
 }
 """Figure -> pattern of its packs: ``FOLDER/PACK``, without ``.zip``."""
 

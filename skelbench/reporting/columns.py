@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
 from skelbench.reporting import published, seeds
-from skelbench.reporting.builder import Filled, Layout, Measure, build, is_printed, over_seeds, setting
+from skelbench.reporting.builder import HARDWARE, Filled, Layout, Measure, build, is_printed, over_seeds, setting
 from skelbench.reporting.controls import CONTROLS, controls_beside
 from skelbench.reporting.seeds import INTERVALS, accuracy, seeds_of
 from skelbench.reporting.study_rows import Row, figures_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skelbench.reporting.inputs import TableInputs
 
-_SHOWN = ("setting", "preset", "budget", "encoder", "stream", "checkpoint", "hardware")
+_SHOWN = ("setting", "preset", "budget", "encoder", "stream", "checkpoint")
 BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset", "budget")
 """Columns in which competing rows agree; presets are compared without their changed settings."""
 PRINTED = "published, not measured here: at the full size, mostly at the best epoch on test (rows of runs: the last)"
@@ -131,6 +131,7 @@ class ColumnTable:
             Measure(setting("changed", leads=True), partial(_changed, measures)),
             setting("tokens", leads=True),
             *(setting(key, leads=key == "budget") for key in _SHOWN),
+            HARDWARE,
             Measure(Column("seeds", "Seeds", shown="filled"), partial(_seeds, measures)),
             *measures,
             *self.extra,

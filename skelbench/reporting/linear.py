@@ -172,7 +172,7 @@ def _layout(inputs: TableInputs) -> builder.Layout:
         builder.Measure(Column("method", "Method", leads=True, beside=("published",)), _method),
         *map(setting, ("setting", "dataset", "split", "data")),
         *map(setting, ("tokens", "preset", "budget", "changed", "encoder")),
-        setting("hardware", leads=False, minor=True),
+        builder.HARDWARE,
         setting("protocol"),
         *map(setting, ("stream", "checkpoint")),
         builder.LINEAR,

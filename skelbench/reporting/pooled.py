@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "pooled"
 TASK = ("dataset", "split", "data")
-BLOCK = ("setting", "preset", "changed", "encoder", "tokens", "stream", "hardware", "protocol")
+BLOCK = ("setting", "preset", "changed", "encoder", "tokens", "stream", "protocol")
 """Columns in which pooled rows agree."""
 _JOINTS = r"x\d+"
 """Number of joints in a token grid, ``8x25+1``: it differs between datasets."""

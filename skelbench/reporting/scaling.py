@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 NAME = "scaling"
 LENGTH = frozenset({"train.epochs", "train.iters_per_epoch", *(f"budget {kind}" for kind in KINDS)})
 """Settings that change only the training length."""
-BLOCK = (
-    "dataset", "split", "tokens", "preset", "setting", "encoder", "stream", "hardware", "protocol", "data",
-)  # fmt: skip
+BLOCK = ("dataset", "split", "tokens", "preset", "setting", "encoder", "stream", "protocol", "data")
 """Columns in which compared rows agree."""
 FLOPS = (
     f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products"
@@ -43,6 +41,7 @@ LAYOUT = builder.Layout(
         replace(builder.OVER_UNTRAINED, cell=lambda group: percent(group["difference"])),
         builder.P_VALUE,
         builder.OVER_RAW,
+        builder.HARDWARE,
         builder.Measure(Column("run", "Run", shown=False), builder.RUN.cell),
     ),
     BLOCK,

@@ -45,6 +45,11 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
             yield group.sort_values("seed")
 
 
+def hardware(frame: DataFrame) -> str:
+    """Names of the hardware on which runs were trained."""
+    return ", ".join(sorted({*frame["hardware"].astype(str)}))
+
+
 def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
     """Evaluations along each training with snapshots, from the runs that were evaluated at every checkpoint: with other
     seeds at the end, the mean would seem to rise or fall. Without such runs, every run by itself."""

@@ -44,7 +44,7 @@ AGAINST = (
     "of rows."
 )
 """Note on the differences to a method."""
-LIKE = (("tokens", "changed", "hardware"), ("tokens", "changed"), ("tokens",), ())
+LIKE = (("tokens", "changed"), ("tokens",), ())
 """Columns to match a row with its row of ``--against``; the first tuple that leaves exactly one row is used."""
 
 

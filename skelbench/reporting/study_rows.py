@@ -1,7 +1,7 @@
 """Tables of studies: a list of declared rows, each filled by the runs of one exact preset and variant.
 
-Runs are compared in blocks that agree in dataset, split, preset, encoder, stream, hardware and probe (ablations: and
-in the token grid). Within a block a row is the mean over all seeds of its runs; nothing is chosen by its accuracy.
+Runs are compared in blocks that agree in dataset, split, preset, encoder, stream and probe (ablations: and in the
+token grid). Within a block a row is the mean over all seeds of its runs; nothing is chosen by its accuracy.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 BLOCK = (
-    "dataset", "split", "tokens", "frames", "patch", "preset", "budget", "encoder", "stream", "hardware", "protocol",
-    "data",
+    "dataset", "split", "tokens", "frames", "patch", "preset", "budget", "encoder", "stream", "protocol", "data",
 )  # fmt: skip
 """Columns in which rows of a block agree."""
 
@@ -232,6 +231,7 @@ class StudyTable:
             builder.mean_of(column("clips_seen", "Clips seen", ",.0f"), "clips_seen"),
             builder.mean_of(column("train_minutes", "Training, minutes", ".1f"), "train_seconds", per=60),
             *(replace(column, shown="filled" if column.shown else False) for column in self.paper),
+            builder.HARDWARE,
             replace(builder.RUN, column=column("run", "Run")),
         ]
         command = f"skelbench study {self.name}"

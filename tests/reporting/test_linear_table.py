@@ -45,15 +45,24 @@ def test_p_values_are_holm_adjusted_within_a_block(made):
 def test_different_settings_have_their_own_rows(made):
     made.run("slim", 0.9)
     assert "dataset moves, split cross-view" in build(made).common and "chance" in build(made).common
-    differing = {"dataset", "hardware", "protocol"}
+    differing = {"dataset", "tokens", "protocol"}
     assert not differing & {column.key for column in build(made).columns if column.shown}
-    for seed, other in enumerate(({"hardware": "H200"}, {"dataset": "ntu60"}, {"protocol": "linear@slim"}), start=1):
+    for seed, other in enumerate(({"tokens": 15}, {"dataset": "ntu60"}, {"protocol": "linear@slim"}), start=1):
         made.run("slim", 0.5, seed=seed, **other)
     built = build(made)
     own = [row for row in built.rows if row["seeds"].value]
     assert len(own) == 4 and differing <= {column.key for column in built.columns if column.shown}
     assert len(built.sections) == len({heading for heading, _ in built.sections}) > 2
     assert [row["accuracy"].mark for row in own].count("best") == 1  # other data and probes are no rivals
+
+
+def test_seeds_trained_on_two_machines_are_one_row(made):
+    made.run("slim", 0.6, seed=0, hardware="H200")
+    made.run("slim", 0.8, seed=1)
+    built = build(made)
+    (row,) = built.rows
+    assert row["seeds"].value == 2 and row["accuracy"].value == pytest.approx(70)
+    assert row["hardware"].value == "H200, cpu x2" and "hardware H200, cpu x2" in built.common
 
 
 def test_a_repeated_seed_is_not_averaged(made):

@@ -76,7 +76,7 @@ def test_changed_settings_have_their_own_blocks(made):
 
 
 def test_blocks_are_ranked_and_tested_separately(made):
-    blocks = ({}, {"split": "cross-subject"}, {"preset": "ablation"}, {"hardware": "H200"}, {"protocol": "linear@slim"})
+    blocks = ({}, {"split": "cross-subject"}, {"preset": "ablation"}, {"encoder": "mixer"}, {"protocol": "linear@slim"})
     for place, block in enumerate(blocks):
         made.run("slim", 0.5 + place / 20, seed=place, **block)
         made.run("slim:mfp-only", 0.4, seed=place, **block)
@@ -84,7 +84,7 @@ def test_blocks_are_ranked_and_tested_separately(made):
     assert len(built.rows) == 22  # rows without a run once for the same trainings, not for each probe
     marks = [row["accuracy"].mark for row in built.rows if row["accuracy"].value is not None]
     assert marks == ["second", "best"] * 5
-    assert {"split", "preset", "hardware", "protocol"} <= {column.key for column in built.columns if column.shown}
+    assert {"split", "preset", "encoder", "protocol"} <= {column.key for column in built.columns if column.shown}
     assert "dataset moves" in said(built) and "preset small" not in said(built)
 
 

@@ -32,12 +32,12 @@ from skelbench.reporting.figures.base import (
     thousands,
 )
 from skelbench.reporting.scaling import FLOPS, trainings
-from skelbench.reporting.seeds import chance, seeds_of, unusual_of, ways_of
+from skelbench.reporting.seeds import chance, hardware, seeds_of, unusual_of, ways_of
 
 if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
 
-PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "hardware", "data"]
+PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "data"]
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
     "Filled markers are finished trainings; a solid line joins trainings of different lengths. Hollow markers are "
@@ -67,7 +67,7 @@ class Line:
 
 @dataclass
 class Panel:
-    """Trainings of one dataset, split, preset and hardware."""
+    """Trainings of one dataset, split and preset."""
 
     heading: tuple[str, str]
     lines: dict[tuple[str, int], Line]
@@ -83,7 +83,7 @@ class Panel:
 
 @styled
 def draw(inputs: TableInputs) -> Figure:
-    """Return accuracy over training, a row of two panels per dataset, split, preset and hardware.
+    """Return accuracy over training, a row of two panels per dataset, split and preset.
 
     Raises:
         NothingToDraw: no trained run was evaluated by the protocol.
@@ -128,7 +128,7 @@ def measured(inputs: TableInputs) -> list[Panel]:
     ]
     frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), label=labels, times=frame["run"].map(tokens))
     panels = []
-    for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
+    for (dataset, split, preset, setting, encoder, stream, _), rows in frame.groupby(PANEL, sort=False):
         counted = (
             span([len(own) for own in seeds_of(rows, ["checkpoint"])], "seed", "seeds"),
             span(rows["n_test"], "test clip", "test clips"),
@@ -145,7 +145,7 @@ def measured(inputs: TableInputs) -> list[Panel]:
         several = {label for (label, _), line in lines.items() if _long(line)}
         best = {str(label): own["accuracy"].max() + (label in several) for label, own in rows.groupby("label")}
         shown, hidden = most_of(best, "methods, several lengths first")
-        facts = [f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware, chance(rows)]
+        facts = [f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware(rows), chance(rows)]
         note = ", ".join(filter(None, [*facts, *hidden]))
         lines = {key: line for key, line in lines.items() if key[0] in shown}
         panels.append(Panel((f"{dataset}, {split}", note), lines, untrained))

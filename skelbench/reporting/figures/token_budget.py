@@ -33,7 +33,7 @@ from skelbench.reporting.figures.base import (
     styled,
 )
 from skelbench.reporting.published import slug
-from skelbench.reporting.seeds import accuracy, chance, newest, seeds_of, unusual_of
+from skelbench.reporting.seeds import accuracy, chance, hardware, newest, seeds_of, unusual_of
 from skelbench.reporting.study_rows import Printed, announced
 from skelbench.reporting.token_budget import NAME
 from skelbench.views.skeleton.grid import BUDGETS
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 COLUMNS, HEIGHT = 3, 3.0
 """Panels in a row, and height of a panel of `trade-off`, inches."""
-PANEL = ["dataset", "split", "preset", "encoder", "stream", "hardware", "data"]
+PANEL = ["dataset", "split", "preset", "encoder", "stream", "data"]
 """Columns that the runs of one panel have in common; ``data`` is the version of the dataset."""
 HOW = "no method with a linear probe and a counted cost is in {root} yet; start with: skelbench study token-budget"
 COST = f"GFLOPs of the inference encoder: {BODIES} bodies, matrix products, 2 FLOPs per multiply-accumulate."
@@ -93,7 +93,7 @@ class Point:
 
 @dataclass
 class Panel:
-    """Results on one dataset and split, with one preset and hardware. Points are ordered by cost."""
+    """Results on one dataset and split, with one preset. Points are ordered by cost."""
 
     heading: tuple[str, str]
     points: list[Point]
@@ -102,7 +102,7 @@ class Panel:
 
 @styled
 def draw(inputs: TableInputs) -> Figure:
-    """Return a panel per dataset, split, preset and hardware, then the published ones.
+    """Return a panel per dataset, split and preset, then the published ones.
 
     Raises:
         NothingToDraw: no run fits.
@@ -124,7 +124,7 @@ def draw(inputs: TableInputs) -> Figure:
 
 @styled
 def draw_trade_off(inputs: TableInputs) -> Figure:
-    """Return a panel per dataset, split, preset and hardware.
+    """Return a panel per dataset, split and preset.
 
     Raises:
         NothingToDraw: no run fits.
@@ -173,7 +173,7 @@ def measured(inputs: TableInputs, variants: Collection[str] = ()) -> list[Panel]
         newest(own, older)
     fits = fits[~(exact & fits["run"].isin(older))]
     panels = []
-    for (dataset, split, preset, encoder, stream, hardware, _), rows in fits.groupby(PANEL):
+    for (dataset, split, preset, encoder, stream, _), rows in fits.groupby(PANEL):
         points = [
             _point(own, own["accuracy"], inputs.host.spelling(str(own["method"].iloc[0])), bool(own["variant"].iloc[0]))
             for own in seeds_of(rows, ["method", "tokens", "variant"])
@@ -183,7 +183,7 @@ def measured(inputs: TableInputs, variants: Collection[str] = ()) -> list[Panel]
         points = [point for point in points if point.method in shown]
         controlled = rows[rows["control_run"].notna()].drop_duplicates(["tokens", "control_run"])
         untrained = [_point(own, own["control_accuracy"], "untrained") for _, own in controlled.groupby("tokens")]
-        facts = [f"preset {preset}", *unusual_of("shared", encoder, stream), *_facts(rows, points), hardware]
+        facts = [f"preset {preset}", *unusual_of("shared", encoder, stream), *_facts(rows, points), hardware(rows)]
         note = ", ".join(filter(None, [*facts, chance(rows), *hidden]))
         panels.append(Panel((f"{dataset}, {split}", note), _by_cost(points), _by_cost(untrained)))
     return panels
