@@ -101,7 +101,8 @@ class Column:
 
     title: str
     facts: tuple[str, ...]
-    """Method or preset first, hardware last."""
+    """Method or preset first."""
+    hardware: set[str] = field(default_factory=set)
     lines: dict[Any, Line] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)
     """Note on lines that are not drawn."""
@@ -114,10 +115,9 @@ class Column:
     @property
     def heading(self) -> tuple[str, str]:
         """Dataset and split; method or preset, seeds, clips seen, hardware."""
-        *facts, hardware = self.facts
         seeds = [len(line.seeds) for line in self.lines.values()]
         counted = span(seeds, "seed", "seeds"), span(self.clips, "clip seen", "clips seen")
-        return self.title, ", ".join([*facts, *counted, hardware, *self.hidden])
+        return self.title, ", ".join([*self.facts, *counted, *sorted(self.hardware), *self.hidden])
 
 
 Columns = dict[tuple[str, ...], Column]
@@ -210,15 +210,17 @@ def _trained(inputs: TableInputs, free: Collection[str] = ()) -> Iterator[tuple[
 
 
 def _column(columns: Columns, run: RunDir, *facts: str) -> Column:
-    """The column of ``run``: runs on the same data (also their version) and split with the same preset, encoder,
-    hardware and ``facts``."""
+    """The column of ``run``: runs on the same data (also their version) and split with the same preset, encoder
+    and ``facts``."""
     spec, info = run.spec, run.info
     native = " (native)" if info.get("setting") == "native" else ""
     preset = f"preset {info['preset']}{native}{'+' if set(info['modified']) - LENGTH else ''}"
     title = f"{spec.data.title}, {spec.data.split}"
     encoder = () if spec.encoder == DEFAULTS["encoder"] else (f"encoder {spec.encoder}",)
-    facts = (*facts, preset, *encoder, run.hardware)
-    return columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts))
+    facts = (*facts, preset, *encoder)
+    column = columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts))
+    column.hardware.add(run.hardware)
+    return column
 
 
 def _line(columns: Columns, run: RunDir, key: Any, *facts: str) -> Line:
