@@ -254,7 +254,7 @@ OVER_UNTRAINED = Measure(
 P_VALUE = Measure(Column("p_value", "p (Holm)", ".2g"), every_seed)
 OVER_RAW = Measure(Column("raw", "Over raw", "+.1f", shown="filled", beside=("pm",), bare=True), over_raw)
 HARDWARE = Measure(setting("hardware", minor=True), hardware)
-"""Trainings on other hardware are further seeds of the same row."""
+"""All hardware of a row: its seeds may come from several machines."""
 RUN = Measure(Column("run", "Run"), lambda group: ", ".join(dict.fromkeys(map(str, group["run"]))))
 
 

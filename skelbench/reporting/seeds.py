@@ -47,7 +47,7 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
 
 def hardware(frame: DataFrame) -> str:
     """Names of the hardware on which runs were trained."""
-    return ", ".join(sorted({*frame["hardware"].astype(str)}))
+    return ", ".join(sorted(frame["hardware"].unique()))
 
 
 def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
