@@ -144,6 +144,7 @@ def skelbench_tables():
         "saa": "SLiM with rotation, mirroring and scaling off, limited or full",
         "centering": "SLiM with the teacher centered by Sinkhorn, by a running center, or not",
         "batch": "SLiM with half the batch, at as many clips and at as many steps",
+        "release": "SLiM with the views, bone scaling or initial weights of its released code",
     }
     return [
         TableSpec(name=name, target=f"skelbench_plugins.slim.tables:{name.upper()}", summary=summary, probe="linear")
@@ -168,6 +169,7 @@ def skelbench_studies():
         "saa": "skeleton-aware rotation, mirroring and scaling: none, conventional, as proposed",
         "centering": "centering of the teacher's prototypes: Sinkhorn, running mean or none",
         "batch": "half the batch size, with equal clips and with equal steps",
+        "release": "views, bone scaling and initial weights of SLiM's released code",
         "scaling": "SLiM, DINO and masked methods with four training lengths",
         "linear": "linear accuracy of the methods of the paper's Table 1",
         "semi": "accuracy with 1 and 10 % of the labels",
@@ -182,6 +184,26 @@ def skelbench_studies():
         for name, summary in questions.items()
     ]
 
+
+# Views of preset "release", except the number of local views.
+_RELEASED_VIEWS: dict[str, Any] = {
+    "train.center": "body-in-training",
+    "method.vertical_deg": 17.18873385,  # 0.3 rad
+    "method.tilt_deg": 17.18873385,
+    "method.scale_groups": "limbs",
+    "method.resize": "release",
+    "method.whole_frames": True,
+    "method.extend": 150,
+    "method.global_mask_p": 0.5,
+    "method.clean_pass": False,
+    "method.local_mask_p": 1.0,
+    "method.local_a_min": (4, 2, 1),
+    "method.a_max": 100,
+    "method.spans": "ordered",
+    "method.stop": "as-released",
+    "method.stratified": True,
+    "method.noise": True,
+}
 
 # Ablations by name (tables "objective", "stm", "saa", "target-control" and "token-budget" of the paper).
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -206,6 +228,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "scaling-limited": {"method.scaling": "limited"},
     "center-running": {"method.centering": "running"},
     "center-none": {"method.centering": "none"},
+    # What of the released code matters (table "release").
+    "release-views": _RELEASED_VIEWS,
+    "release-views-extended": {**_RELEASED_VIEWS, "method.extend_below": 150},
+    "scaling-as-released": {"method.scaling": "as-released"},
+    "release-weights": {"encoder.initial": "dinov2"},
     # Batch 384 instead of 768 in the paper's setting: as many clips (twice the steps), or as many steps.
     "half-batch": {"train.batch_size": "x0.5"},
     # Section "Corruption-Specific Degraded Pre-training". Our assumption: joints that are filled in have no noise.
@@ -247,30 +274,15 @@ def skelbench_methods() -> list[MethodSpec]:
                     "train.iters_per_epoch": 1250,
                     "train.lr_scaling": "sqrt-1024",
                     "train.bodies": "random-valid",
-                    "train.center": "body-in-training",
                     "encoder.mlp": "swiglu",
                     "encoder.registers": 4,
                     "encoder.cls_position": True,
                     "encoder.initial": "dinov2",
-                    "method.vertical_deg": 17.18873385,  # 0.3 rad
-                    "method.tilt_deg": 17.18873385,
-                    "method.scale_groups": "limbs",
-                    "method.resize": "release",
-                    "method.whole_frames": True,
-                    "method.extend": 150,
-                    "method.global_mask_p": 0.5,
-                    "method.clean_pass": False,
-                    "method.local_mask_p": 1.0,
+                    **_RELEASED_VIEWS,
                     "method.local_counts": (1, 2, 1),
-                    "method.local_a_min": (4, 2, 1),
-                    "method.a_max": 100,
-                    "method.spans": "ordered",
-                    "method.stop": "as-released",
-                    "method.stratified": True,
                     "method.match_both": True,
                     "method.koleo": 0.1,
                     "method.koleo_clips": 192,
-                    "method.noise": True,
                 },
             },
             variants=VARIANTS,

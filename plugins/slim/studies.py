@@ -47,6 +47,7 @@ STM = _ablation("stm", tables.STM.rows)
 SAA = _ablation("saa", tables.SAA.rows)
 CENTERING = _ablation("centering", tables.CENTERING.rows)
 BATCH = _ablation("batch", tables.BATCH.rows)
+RELEASE = _ablation("release", tables.RELEASE.rows)
 
 SCALING = Study(
     name="scaling",

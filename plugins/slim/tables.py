@@ -287,3 +287,20 @@ BATCH = StudyTable(
     shown=("batch_size", "clips_seen"),
     notes=("Paper: NTU-60, mean of X-Sub and X-View, batch 384 and 768, 150 epochs; not measured here.",),
 )
+
+RELEASE = StudyTable(
+    name="release",
+    title="Views, bone scaling and initial weights of the released code: linear accuracy in percent",
+    labels=_labels(views="Views", scaling="Bone scaling", weights="Initial weights"),
+    rows=variants(
+        "slim",
+        ("views", "scaling", "weights"),
+        ("release", "topological", "Xavier", "release-views", ""),
+        ("release, clips under 150 frames extended", "topological", "Xavier", "release-views-extended", ""),
+        ("paper", "as released", "Xavier", "scaling-as-released", ""),
+        ("paper", "topological", "release", "release-weights", ""),
+        ("paper", "topological", "Xavier", "", ""),
+    ),
+    against="Over the paper's",
+    notes=("Release: as preset `release`, with this preset's number of local views.",),
+)

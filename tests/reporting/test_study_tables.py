@@ -12,7 +12,7 @@ from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.render import render
 
-ABLATIONS = ("objective", "stm", "saa", "centering", "batch")
+ABLATIONS = ("objective", "stm", "saa", "centering", "batch", "release")
 STUDIES = ("token-budget", "target-control", *ABLATIONS)
 
 
