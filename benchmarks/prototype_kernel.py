@@ -197,6 +197,7 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     from skelbench.pipeline.session import prepare
     from skelbench.plugin.host import get_host
     from skelbench.records.run_dir import RunDir
+    from skelbench.training import memory_saving
     from skelbench.training.build import build_method
     from skelbench.training.loop import Trainer
 
@@ -216,11 +217,14 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     flops = counted["flops_per_clip"] * BODIES * bodies / counted["bodies_per_clip"]
     save(flops_per_clip=flops, batch=resolved.spec.train.batch_size)
     peak = peak_tflops() * 1e12
+    older = not hasattr(memory_saving, "Recompute")  # all or nothing
+    plain: Any = False if older else "off"
+    recomputed: dict[str, Any] = {"recompute": True} if older else {"elementwise": "elementwise", "recompute": "on"}
     batches = [trainer.batch(index) for index in range(2)]  # views are built ahead in training
     for again in range(2):
-        for how in ("off", "auto", *(["recompute"] if again else [])):
+        for how in ("off", "auto", *(recomputed if again else [])):
             began = time.perf_counter()
-            trainer.save_memory(how == "recompute", 1)
+            trainer.save_memory(recomputed.get(how, plain), 1)
             done, note = compile_parts(method, torch.device("cuda"), "off" if how == "off" else "auto")
             losses = [float(trainer.train_step(0, batches[0])["loss"])]
             first = time.perf_counter() - began
@@ -230,7 +234,7 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
             found = {"clips_per_s": rate, "ms": ms, "of_peak": rate * flops / peak, "first s": first, "loss": losses}
             found |= {"GiB": torch.cuda.max_memory_allocated() / 2**30, "compiled": done, "note": note}
             save(**{f"{how} {again}": found})
-    trainer.save_memory(False, 1)
+    trainer.save_memory(plain, 1)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         trainer.train_step(1, batches[1])
         torch.cuda.synchronize()

@@ -39,7 +39,7 @@ DENSE = ("slim", "mamp", "skeletonmae", "sjepa", "gfp", "amr", "macdiff")
 """Methods that are shown on 8 tokens as well."""
 VIEWS = frozenset(
     "view _unsafe_view transpose t permute expand slice select unsqueeze squeeze detach alias split split_with_sizes "
-    "unbind as_strided _reshape_alias unflatten".split()
+    "unbind as_strided _reshape_alias unflatten view_as_complex view_as_real _conj promote_types".split()
 )
 """Operations that start nothing on a device."""
 

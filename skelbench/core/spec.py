@@ -119,11 +119,12 @@ class TrainSpec(Grown):
         description="micro-batches into which a process splits its batch, to need less memory, if the method's loss "
         "allows it: equal results up to rounding; auto = 1, more if a GPU's memory is too small",
     )
-    recompute: Literal["auto", "on", "off"] = Field(
+    recompute: Literal["auto", "on", "elementwise", "off"] = Field(
         "auto",
         exclude=True,
         description="recompute activations of blocks in the backward pass, to need less memory: equal results (on a "
-        "GPU up to rounding), a third slower; auto = if a GPU's memory is too small",
+        "GPU up to rounding); on = all, a third slower; elementwise = all but matrix products and attention; auto = as "
+        "much as a GPU's memory needs",
     )
     batch_norm: Literal["broadcast", "synchronized"] = Field(
         "broadcast",

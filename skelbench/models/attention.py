@@ -39,28 +39,35 @@ class Attention(nn.Module):
 
     def forward(self, x_RnD: Tensor, rope: Tensor | None = None, first: bool = False) -> Tensor:
         """Return tokens [R, n, D]; with ``first`` [R, 1, D]: only the first token, which attends to all tokens."""
-        biases = (None, None, None) if self.qkv.bias is None else self.qkv.bias.chunk(3)
-        q_layer, k_layer, v_layer = zip(self.qkv.weight.chunk(3), biases)
-        q = self._heads(x_RnD[:, :1] if first else x_RnD, *q_layer, rope)
-        k, v = self._heads(x_RnD, *k_layer, rope), self._heads(x_RnD, *v_layer)
-        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        weight, bias = (p if p is None or rope is None else self._paired(p) for p in (self.qkv.weight, self.qkv.bias))
+        if first:
+            D = len(weight) // 3
+            biases = (None, None) if bias is None else (bias[:D], bias[D:])
+            kv = F.linear(x_RnD, weight[D:], biases[1])
+            parts = (F.linear(x_RnD[:, :1], weight[:D], biases[0]), *kv.chunk(2, -1))
+        else:
+            parts = F.linear(x_RnD, weight, bias).chunk(3, -1)
+        q, k, v = (part.unflatten(-1, (self.heads, -1)) for part in parts)
+        if rope is not None:
+            q, k = _rotated(q, rope[:, : q.shape[1]]), _rotated(k, rope)
+            v = v.contiguous()  # a view would keep the unrotated queries and keys in memory
+        attended = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
+        return self.proj(attended.transpose(1, 2).flatten(2))
 
-    def _heads(self, x_RnD: Tensor, weight: Tensor, bias: Tensor | None, rope: Tensor | None = None) -> Tensor:
-        """Return queries, keys or values [R, h, n, d]. With ``rope``, channels i and i + d/2 become neighbors, a pair:
-        products of queries and keys do not depend on the order of channels."""
-        if rope is None:
-            return F.linear(x_RnD, weight, bias).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        halves = (self.heads, 2, -1)
-        weight = weight.unflatten(0, halves).transpose(1, 2).flatten(0, 2)
-        bias = None if bias is None else bias.unflatten(0, halves).transpose(1, 2).flatten()
-        x_Rnhd2 = F.linear(x_RnD, weight, bias).unflatten(-1, (self.heads, -1, 2))
-        rotated = _rotated(x_Rnhd2.to(torch.promote_types(x_Rnhd2.dtype, torch.float32)), rope[:, : x_Rnhd2.shape[1]])
-        return rotated.flatten(-2).to(x_Rnhd2.dtype).transpose(1, 2)
+    def _paired(self, rows: Tensor) -> Tensor:
+        """Reorder rows of the weight or bias of queries and keys: channels i and i + d/2 become neighbors, a pair.
+        Products of queries and keys do not depend on the order of channels."""
+        qk, v = rows.split([len(rows) // 3 * 2, len(rows) // 3])
+        return torch.cat([qk.unflatten(0, (2 * self.heads, 2, -1)).transpose(1, 2).flatten(0, 2), v])
 
 
-def _rotated(pairs: Tensor, rope: Tensor) -> Tensor:
-    """Rotate pairs [..., 2] by cosines and sines [..., 2]: one complex product, which torch.compile and ONNX lack."""
-    if not torch.compiler.is_compiling():
-        return torch.view_as_real(torch.view_as_complex(pairs) * torch.view_as_complex(rope))
-    (a, b), (cos, sin) = pairs.unbind(-1), rope.unbind(-1)
-    return torch.stack([a * cos - b * sin, b * cos + a * sin], -1)
+def _rotated(x_Rnhd: Tensor, rope: Tensor) -> Tensor:
+    """Rotate neighboring channels by cosines and sines [..., d / 2, 2]: one complex product, which torch.compile and
+    ONNX lack."""
+    pairs = x_Rnhd.to(torch.promote_types(x_Rnhd.dtype, torch.float32)).unflatten(-1, (-1, 2))
+    if torch.compiler.is_compiling():
+        (a, b), (cos, sin) = pairs.unbind(-1), rope.unbind(-1)
+        rotated = torch.stack([a * cos - b * sin, b * cos + a * sin], -1)
+    else:
+        rotated = torch.view_as_real(torch.view_as_complex(pairs) * torch.view_as_complex(rope))
+    return rotated.flatten(-2).to(x_Rnhd.dtype)

@@ -16,20 +16,20 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.status import one_line
 from skelbench.records.run_dir import RunDir
 from skelbench.training.loop import Trainer
-from skelbench.training.memory_saving import micro_batch_counts, obstacle
+from skelbench.training.memory_saving import Recompute, micro_batch_counts, obstacle
 
 
 @dataclass(frozen=True)
 class MemorySaving:
-    """``memory`` of run.json: whether blocks are recomputed in the backward pass, and the number of micro-batches."""
+    """``memory`` of run.json: what blocks recompute in the backward pass, and the number of micro-batches."""
 
-    recompute: bool
+    recompute: Recompute
     accumulate: int
 
     @property
     def settings(self) -> list[str]:
         """Settings that give this saving, as the user could type them."""
-        recompute = ["train.recompute=on"] if self.recompute else []
+        recompute = [f"train.recompute={self.recompute}"] if self.recompute != "off" else []
         return recompute + ([f"train.accumulate={self.accumulate}"] if self.accumulate > 1 else [])
 
 
@@ -42,14 +42,15 @@ def resume_saving(trainer: Trainer, run: RunDir) -> None:
     recompute = before["recompute"] if train.recompute == "auto" else trainer.recompute
     accumulate = before["accumulate"] if train.accumulate == "auto" else trainer.micro_batches
     if accumulate in possible:  # it may be impossible with another number of processes
-        trainer.save_memory(bool(recompute), int(accumulate))
+        trainer.save_memory(recompute, int(accumulate))
 
 
 def next_saving(trainer: Trainer) -> MemorySaving | None:
-    """Return the next way to need less memory that the settings allow: recompute blocks, then more micro-batches."""
+    """Return the next way to need less memory that the settings allow: recompute more, then more
+    micro-batches."""
     train = trainer.spec.train
-    if not trainer.recompute and train.recompute == "auto":
-        return MemorySaving(True, trainer.micro_batches)
+    if trainer.recompute != "on" and train.recompute == "auto":
+        return MemorySaving("elementwise" if trainer.recompute == "off" else "on", trainer.micro_batches)
     clips = train.batch_size // trainer.world
     more = [n for n in micro_batch_counts(clips, trainer.method.min_clips) if n > trainer.micro_batches]
     if train.accumulate == "auto" and more and not obstacle(trainer.method, trainer.spec):

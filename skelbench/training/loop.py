@@ -33,7 +33,7 @@ from skelbench.training.anomalies import AnomalyDetector, Collapse, Shortcut
 from skelbench.training.build import phases_of, training_clips, view_specs
 from skelbench.training.checkpoint import Checkpointer, save_encoders
 from skelbench.training.diagnostics import Diagnostics
-from skelbench.training.memory_saving import Means, check_micro_batches, recompute_blocks
+from skelbench.training.memory_saving import Means, Recompute, check_micro_batches, recompute_blocks
 from skelbench.training.metrics_log import MetricsLog
 from skelbench.training.nonfinite import FiniteCheck, nonfinite_gradient
 from skelbench.training.optimization import Optimization
@@ -97,7 +97,8 @@ class Trainer:
             )
         self.phases = phases_of(method)
         micro_batches = 1 if spec.train.accumulate == "auto" else spec.train.accumulate
-        self.save_memory(spec.train.recompute == "on", micro_batches)
+        recompute = spec.train.recompute
+        self.save_memory("off" if recompute == "auto" else recompute, micro_batches)
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
             if spec.train.batch_norm == "synchronized":
@@ -133,8 +134,8 @@ class Trainer:
         """Epochs done before ``step``."""
         return step / self._steps_per_epoch
 
-    def save_memory(self, recompute: bool, micro_batches: int) -> None:
-        """Set whether blocks are recomputed in the backward pass, and the number of micro-batches of a batch.
+    def save_memory(self, recompute: Recompute, micro_batches: int) -> None:
+        """Set what blocks recompute in the backward pass, and the number of micro-batches of a batch.
 
         Raises:
             SkelbenchError: the batch of the method cannot be split into this number of micro-batches.

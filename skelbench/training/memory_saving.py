@@ -5,24 +5,28 @@ pieces * sum / count of the whole batch, and gradients of pieces are averaged. T
 last piece: until then the count of the first piece is used, and gradients are corrected at the end.
 
 **Activation checkpointing.** Blocks recompute their activations in the backward pass instead of storing them. Numbers
-stay the same. A step takes about a third longer and stores only the block inputs.
+stay the same. ``on``: a step takes about a third longer and stores only the block inputs. ``elementwise``: the results
+of matrix products and attention are stored too, so that only norms, activations and casts are computed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from skelbench.core import distributed
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec
 from skelbench.methods.contract import Method
+
+Recompute = Literal["off", "elementwise", "on"]
+"""Extent of what blocks compute again in the backward pass."""
 
 
 class Means:
@@ -108,16 +112,30 @@ def blocks(method: nn.Module) -> Iterator[nn.Module]:
                 yield block
 
 
-def recompute_blocks(method: nn.Module, on: bool) -> None:
-    """Switch the recomputation of the :func:`blocks` of ``method`` on or off."""
+def recompute_blocks(method: nn.Module, how: Recompute) -> None:
+    """Set what the :func:`blocks` of ``method`` recompute."""
     for block in blocks(method):
         vars(block).pop("forward", None)
-        if on:  # a partial can be copied and pickled with its module
-            object.__setattr__(block, "forward", partial(_checkpointed, block))
+        if how != "off":  # a partial can be copied and pickled with its module
+            object.__setattr__(block, "forward", partial(_checkpointed, block, how))
 
 
-def _checkpointed(block: nn.Module, *args: Any, **options: Any) -> Any:
-    forward = partial(type(block).forward, block)
+def _checkpointed(block: nn.Module, how: Recompute, *args: Any, **options: Any) -> Any:
+    forward = partial(type(block).forward, block, **options)
     if not (block.training and torch.is_grad_enabled()):
-        return forward(*args, **options)
-    return checkpoint(forward, *args, use_reentrant=False, **options)
+        return forward(*args)
+    if how == "on":
+        return checkpoint(forward, *args, use_reentrant=False)
+    contexts = partial(create_selective_checkpoint_contexts, _stored)
+    cache = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)  # the second forward pass must make the same casts
+    try:
+        return checkpoint(forward, *args, use_reentrant=False, context_fn=contexts)
+    finally:
+        torch.set_autocast_cache_enabled(cache)
+
+
+def _stored(_context: object, operation: Any, *_args: object, **_options: object) -> CheckpointPolicy:
+    name = operation.overloadpacket.__name__
+    stored = name in ("mm", "addmm", "bmm", "baddbmm", "convolution") or "attention" in name
+    return CheckpointPolicy.MUST_SAVE if stored else CheckpointPolicy.PREFER_RECOMPUTE

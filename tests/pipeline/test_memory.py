@@ -15,15 +15,16 @@ def full(*_):
 
 
 def test_memory_is_reduced_step_by_step(trainer):
-    """Recomputed blocks, then more micro-batches; a method that needs its whole batch stops earlier."""
+    """More is recomputed, then more micro-batches; a method that needs its whole batch stops earlier."""
     mamp, gfp = trainer("mamp", batch_size=12), trainer("gfp", batch_size=12)
     tried = []
     while saving := next_saving(mamp):
         mamp.save_memory(saving.recompute, saving.accumulate)
         tried.append((saving.recompute, saving.accumulate))
-    assert tried == [(True, 1), (True, 2), (True, 4), (True, 12)]
-    assert next_saving(gfp) == MemorySaving(True, 1)
-    gfp.save_memory(True, 1)
+    assert tried == [("elementwise", 1), ("on", 1), ("on", 2), ("on", 4), ("on", 12)]
+    gfp.save_memory("elementwise", 1)
+    assert next_saving(gfp) == MemorySaving("on", 1)
+    gfp.save_memory("on", 1)
     assert next_saving(gfp) is None
     assert next_saving(trainer("mamp", **{"train.recompute": "off", "train.accumulate": 1})) is None
 
@@ -34,12 +35,12 @@ def test_a_run_continues_with_less_memory_and_to_the_same_weights(resolved, sess
     made, step = resolved("mamp", epochs=1), loop.Trainer.train_step
 
     def full_unless_recomputed(self, index, views):
-        return step(self, index, views) if self.recompute or index == 0 else full()
+        return step(self, index, views) if self.recompute == "on" or index == 0 else full()
 
     monkeypatch.setattr(checkpoint, "CHECKPOINT_SECONDS", -1.0)
     monkeypatch.setattr(loop.Trainer, "train_step", full_unless_recomputed)
     run = pretrain(session, made)
-    assert run.outcome == "done" and run.info["memory"] == {"recompute": True, "accumulate": 1}
+    assert run.outcome == "done" and run.info["memory"] == {"recompute": "on", "accumulate": 1}
     assert any("train.recompute=on" in note for note in notes)
     weights = torch.load(run.checkpoint, weights_only=True)["method"]
     monkeypatch.undo()
