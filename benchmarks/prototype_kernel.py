@@ -8,9 +8,9 @@ training step of SLiM in preset paper. Products: TFLOP/s of each kernel with sev
 bf16 product.
 
 Loss and step are timed in one process per checkout, in turn with tiles (off) and with compiled code (auto: kernels, or
-the compiled tiles of an older ``--before``), so that off relates the processes; recompute is auto with
-``train.recompute=on``. A step needs 100 GiB, an H200. Results are printed and written as they come. The whole takes
-about four minutes; an older checkout compiles for one or two. ``--sections errors,loss`` selects some.
+the compiled tiles of an older ``--before``), so that off relates the processes; elementwise and recompute are auto with
+``train.recompute`` elementwise and on. A step needs 100 GiB, an H200. Results are printed and written as they come. The
+whole takes about four minutes; an older checkout compiles for one or two. ``--sections errors,loss`` selects some.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     flops = counted["flops_per_clip"] * BODIES * bodies / counted["bodies_per_clip"]
     save(flops_per_clip=flops, batch=resolved.spec.train.batch_size)
     peak = peak_tflops() * 1e12
-    older = not hasattr(memory_saving, "Recompute")  # all or nothing
+    older = not hasattr(memory_saving, "Recompute")  # save_memory takes a bool
     plain: Any = False if older else "off"
     recomputed: dict[str, Any] = {"recompute": True} if older else {"elementwise": "elementwise", "recompute": "on"}
     batches = [trainer.batch(index) for index in range(2)]  # views are built ahead in training

@@ -291,7 +291,7 @@ BATCH = StudyTable(
 RELEASE = StudyTable(
     name="release",
     title="Parts of the released code: linear accuracy in percent",
-    labels=_labels(released="As released"),
+    labels=_labels(released="Released part"),
     rows=variants(
         "slim",
         ("released",),
@@ -299,9 +299,9 @@ RELEASE = StudyTable(
         ("views, extended", "release-views-extended", ""),
         ("bone scaling", "scaling-as-released", ""),
         ("initial weights", "release-weights", ""),
-        ("nothing", "", ""),
+        ("none", "", ""),
     ),
-    against="Over nothing",
+    against="Over slim",
     notes=(
         "Views: as in preset `release`, with this preset's number of local views. Extended: clips under 150 frames are "
         "played forth and back first.",

@@ -46,8 +46,7 @@ def resume_saving(trainer: Trainer, run: RunDir) -> None:
 
 
 def next_saving(trainer: Trainer) -> MemorySaving | None:
-    """Return the next way to need less memory that the settings allow: recompute more, then more
-    micro-batches."""
+    """Return the next way to need less memory that the settings allow: recompute more, then use smaller pieces."""
     train = trainer.spec.train
     if trainer.recompute != "on" and train.recompute == "auto":
         return MemorySaving("elementwise" if trainer.recompute == "off" else "on", trainer.micro_batches)

@@ -136,6 +136,7 @@ def _checkpointed(block: nn.Module, how: Recompute, *args: Any, **options: Any) 
 
 
 def _stored(_context: object, operation: Any, *_args: object, **_options: object) -> CheckpointPolicy:
+    """Policy of ``elementwise``: store results of matrix products and attention, compute all others again."""
     name = operation.overloadpacket.__name__
     stored = name in ("mm", "addmm", "bmm", "baddbmm", "convolution") or "attention" in name
     return CheckpointPolicy.MUST_SAVE if stored else CheckpointPolicy.PREFER_RECOMPUTE
