@@ -14,8 +14,8 @@ both; ``clips_per_s`` of steps as in training (auto), with views built ahead; ``
 a second as a fraction of the measured peak for bf16 products (on a CPU: float32); ``memory``, the most that PyTorch
 allocated and reserved, and how often it had to free blocks; ``kernels``, their number and duration; ``shares``,
 fractions of a step whose parts wait for the device one after another: views, heads (forward and backward), optimizer
-with the teacher's moving average; ``flops_by_role``; ``host_syncs``, waits for the device, and where. ``--device cpu
---size quick`` runs a small version, only to test the command.
+with the teacher's moving average; ``flops_by_role``; ``host_syncs``, waits for the device, and where; ``blocks``, speed
+with ``train.compile=blocks``. ``--device cpu --size quick`` runs a small version, only to test the command.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ from skelbench.data.store.roots import data_root
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.cost.latency import wait_for
 from skelbench.evaluation.cost.report import step_cost
-from skelbench.models.prototype_loss import compile_parts
 from skelbench.pipeline.budget import Budget
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
@@ -59,6 +58,7 @@ from skelbench.records.environment import environment
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import ResultStore
 from skelbench.training.build import build_method
+from skelbench.training.compiled import compile_parts
 from skelbench.training.loop import Trainer
 
 STEPS = ("slim", "mamp", "skeletonmae", "dino")
@@ -174,6 +174,11 @@ def step(place: Place, save: Save, method: str) -> None:
         save(host_syncs=_host_syncs(trainer))
     save(**_trace(trainer, place.traces / f"{method}.json.gz"))
     save(shares=_shares(trainer))
+    if cuda:
+        compile_parts(trainer.method, trainer.device, "blocks")
+        rate, _, first = _clips_per_s(trainer, min(TIMED_SECONDS, place.left / 4))
+        save(blocks={"clips_per_s": rate, "first_seconds": first})
+        save(blocks_trace=_trace(trainer, place.traces / f"{method}-blocks.json.gz"))
 
 
 def run(place: Place, save: Save, method: str) -> None:

@@ -201,9 +201,9 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     from skelbench.training.build import build_method
     from skelbench.training.loop import Trainer
 
-    compile_parts: Any = vars(prototype_loss).get("compile_parts")
-    if compile_parts is None:  # an older checkout
-        compile_parts = importlib.import_module("skelbench.models.compile").compile_parts
+    compile_parts: Any = vars(prototype_loss).get("compile_parts")  # an older checkout
+    if compile_parts is None:
+        compile_parts = importlib.import_module("skelbench.training.compiled").compile_parts
     prepare("cuda")
     host = get_host()
     sets = {"train.recompute": "off"}

@@ -10,12 +10,7 @@ MASKED_SPACE = RATES_SPACE | {"method.mask_ratio": Linear(0.8, 0.95)}
 MOTION_SPACE = {"method.tau": Log(0.2, 3.2)}
 # Methods with rising weight decay: its final value matters most.
 DISTILLED_SPACE = (
-    MOMENTUM_SPACE
-    | LR_SPACE
-    | {
-        "train.weight_decay_end": Log(0.04, 1.0),
-        "method.teacher_temp": Log(0.005, 0.08),
-    }
+    MOMENTUM_SPACE | LR_SPACE | {"train.weight_decay_end": Log(0.04, 1.0), "method.teacher_temp": Log(0.005, 0.08)}
 )
 
 # The masked-autoencoder family: AdamW as MAE sets it, tokens dropped, and the setting of MAMP's code (maoyunyao/MAMP).
@@ -84,11 +79,7 @@ MOCO_RECIPE = {
 # CrosSCLR's family: SGD as its code sets it (pretrain.py, every config), ST-GCN on 50 frames, all body slots. Without
 # batch norm, a rate of 0.1 collapses the features of the ViT to one direction within 120 steps of quick: a tenth of the
 # rate there.
-GRAPH_CONTRAST_RECIPE = MOCO_RECIPE | {
-    "schedule.milestones": (250 / 300,),
-    "train.batch_size": 128,
-    "train.lr": 0.01,
-}
+GRAPH_CONTRAST_RECIPE = MOCO_RECIPE | {"schedule.milestones": (250 / 300,), "train.batch_size": 128, "train.lr": 0.01}
 GRAPH_NATIVE = FP32 | {
     "encoder": "stgcn",
     "grid.frames": 50,

@@ -139,9 +139,6 @@ def skelbench_methods():
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE | {"method.head": "nested-as-released", "method.keys": "motion-as-released"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
-            variants={
-                "no-context": {"method.context": False},
-                "no-mining": {"method.mining_from": 1.0},
-            },
+            variants={"no-context": {"method.context": False}, "no-mining": {"method.mining_from": 1.0}},
         )
     ]

@@ -88,5 +88,5 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MULTI_CROP_RECIPE,
             requires=("short-views",),
             space=DISTILLED_SPACE,
-        ),
+        )
     ]

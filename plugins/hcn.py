@@ -90,8 +90,7 @@ class Branch(nn.Module):
             nn.Conv2d(3, channels, 1), nn.ReLU(), nn.Conv2d(channels, config.image, (3, 1), padding=(1, 0))
         )
         self.images = nn.Sequential(
-            *_convolution(joints, channels // 2),
-            *_convolution(channels // 2, channels, nn.Dropout2d(config.dropout)),
+            *_convolution(joints, channels // 2), *_convolution(channels // 2, channels, nn.Dropout2d(config.dropout))
         )
 
     def forward(self, x_RCTJ: Tensor) -> Tensor:

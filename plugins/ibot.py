@@ -123,5 +123,5 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MULTI_CROP_RECIPE,
             requires=("replace-tokens", "tokens", "short-views"),
             space=DISTILLED_SPACE,
-        ),
+        )
     ]

@@ -35,8 +35,7 @@ class PClustConfig(SequenceConfig):
         "code)",
     )
     count_padding: bool = Field(
-        False,
-        description="sum errors in padding too, over the number of real frames: a bug of the PyTorch code",
+        False, description="sum errors in padding too, over the number of real frames: a bug of the PyTorch code"
     )
 
     @model_validator(mode="after")

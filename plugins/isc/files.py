@@ -110,9 +110,5 @@ def _matched(pattern: str, name: str) -> tuple[str, ...]:
     raise SkelbenchError(f"its tensor {name!r} is of another model")
 
 
-KINDS = {
-    "bigru": (FIRST, _recurrent),
-    "agcn": ("l1.gcn1.PA", _graph),
-    "hcn": ("conv1.0.weight", _image),
-}
+KINDS = {"bigru": (FIRST, _recurrent), "agcn": ("l1.gcn1.PA", _graph), "hcn": ("conv1.0.weight", _image)}
 """Our encoder -> a name by which its tensors are recognized, and their reader: settings, weights by our names."""

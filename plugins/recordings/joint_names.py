@@ -19,11 +19,7 @@ _LIMBS = {
     "collar": ("collar", "clavicle", "shoulder"),
 }
 """Joint -> stems of its names. A joint is where its bone begins: ``forearm`` is the elbow."""
-_MIDLINE = {
-    "pelvis": ("hips", "pelvis", "hip", "root"),
-    "neck": ("neck", "neck0", "neck1"),
-    "head": ("head",),
-}
+_MIDLINE = {"pelvis": ("hips", "pelvis", "hip", "root"), "neck": ("neck", "neck0", "neck1"), "head": ("head",)}
 _SPINE = ("spine", "chest", "upperchest", "torso", "abdomen", "lowerback", "thorax")
 
 

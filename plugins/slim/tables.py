@@ -41,13 +41,7 @@ LINEAR = [
     for group, methods in zip(
         GROUPS,
         (
-            {
-                "gl-transformer": "GL-Transformer",
-                "macdiff": "MacDiff",
-                "igm": "IGM",
-                "usdrl": "USDRL",
-                "hsp": "HSP",
-            },
+            {"gl-transformer": "GL-Transformer", "macdiff": "MacDiff", "igm": "IGM", "usdrl": "USDRL", "hsp": "HSP"},
             {
                 "cpm": "CPM",
                 "cmd": "CMD",

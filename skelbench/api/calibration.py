@@ -37,11 +37,7 @@ def expected(published: float, spread: float | None, n: int) -> tuple[float, flo
 
 
 def calibrate(
-    session: Session,
-    dataset: str,
-    split: str | None = None,
-    run: tuple[RunDir, str] | None = None,
-    force: bool = False,
+    session: Session, dataset: str, split: str | None = None, run: tuple[RunDir, str] | None = None, force: bool = False
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Measure ``run`` (with its checkpoint), or every imported checkpoint on ``dataset`` (and ``split``), by its
     authors' own probe; existing evaluations are read.

@@ -14,17 +14,7 @@ from safetensors.torch import save_file
 
 from skelbench.api.card import model_card
 from skelbench.api.encoder import FrozenEncoder
-from skelbench.api.exported import (
-    CARD,
-    CONFIG,
-    ONNX,
-    PREFIX,
-    WEIGHTS,
-    Settings,
-    Skeleton,
-    config_json,
-    load_exported,
-)
+from skelbench.api.exported import CARD, CONFIG, ONNX, PREFIX, WEIGHTS, Settings, Skeleton, config_json, load_exported
 from skelbench.api.load import Loaded, load_from_run
 from skelbench.api.onnx import need_onnx, write_onnx
 from skelbench.api.place import RunOnDisk, open_place

@@ -14,8 +14,7 @@ def export(
     run: Annotated[str, typer.Argument(help=CHECKPOINT)],
     output: Annotated[Path, typer.Option("-o", "--output", help="New folder to write to.")],
     format_: Annotated[
-        str,
-        typer.Option("--format", help="safetensors (for skelbench and timm), or onnx for a model.onnx too."),
+        str, typer.Option("--format", help="safetensors (for skelbench and timm), or onnx for a model.onnx too.")
     ] = "safetensors",
     stream: Annotated[
         str | None, typer.Option(help="Stream: joint, bone, motion or fused.", show_default="as evaluated")

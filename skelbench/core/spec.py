@@ -131,10 +131,11 @@ class TrainSpec(Grown):
         description="batch norm with several processes: over the batch of each process (with running statistics of the "
         "first), or over the whole batch, as in one process",
     )
-    compile: Literal["auto", "on", "off"] = Field(
+    compile: Literal["auto", "blocks", "off"] = Field(
         "auto",
         exclude=True,  # results differ by rounding only: recorded next to a run, not part of its id
-        description="use Triton kernels for the prototype loss: equal results up to rounding; auto = on a GPU in bf16",
+        description="code compiled for a GPU, equal results up to rounding: auto = kernels for the prototype loss "
+        "in bf16; blocks = also CUDA graphs of ViT blocks, for small models (not measured yet)",
     )
 
     @field_validator("degrade", mode="before")

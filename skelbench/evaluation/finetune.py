@@ -33,10 +33,7 @@ log = logging.getLogger(__name__)
 SAVE_SECONDS = 60.0
 """Longest time in seconds between two saved states."""
 
-REDUCED = {
-    "small": {"epochs": 30, "min_steps": 300, "lr": 2e-3},
-    "quick": {"epochs": 10, "min_steps": 100, "lr": 1e-3},
-}
+REDUCED = {"small": {"epochs": 30, "min_steps": 300, "lr": 2e-3}, "quick": {"epochs": 10, "min_steps": 100, "lr": 1e-3}}
 """Settings for reduced presets, whose few steps need a higher rate: on UI-PRMD ``small`` reaches 44, 52 and 56 % by
 ``semi@10`` at 3e-4, 1e-3 and 3e-3."""
 

@@ -47,12 +47,7 @@ def concatenate(sets: Mapping[str, Features]) -> Features:
     sources = [part.again for part in parts if part.again]
 
     def again(
-        keyed: Any,
-        crop: Any,
-        augment: Any,
-        dropout: float = 0.0,
-        progress: Progress | None = None,
-        noisy: bool = False,
+        keyed: Any, crop: Any, augment: Any, dropout: float = 0.0, progress: Progress | None = None, noisy: bool = False
     ) -> np.ndarray:
         options = keyed, crop, augment, dropout
         shares = [share(progress, i, len(sources)) for i in range(len(sources))]

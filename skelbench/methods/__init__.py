@@ -20,12 +20,7 @@ from skelbench.methods.self_distillation import (
 )
 from skelbench.methods.stream_contrast import STREAMS, StreamContrast
 from skelbench.methods.target import Hidden, MaskedTarget
-from skelbench.methods.view_settings import (
-    DistortedConfig,
-    DistortedContrastConfig,
-    SequenceConfig,
-    StrongConfig,
-)
+from skelbench.methods.view_settings import DistortedConfig, DistortedContrastConfig, SequenceConfig, StrongConfig
 
 __all__ = [
     "Config", "Context", "DistortedConfig", "DistortedContrastConfig", "ExtremeContrast", "ExtremeContrastConfig",

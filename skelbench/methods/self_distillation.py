@@ -48,10 +48,7 @@ class PrototypeSettings(Config):
     centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="teacher centering (assumption)")
     momentum: float = Field(0.994, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
     freeze_prototypes: float = Field(
-        1 / 150,
-        ge=0,
-        le=1,
-        description="fraction of the schedule with frozen prototypes (our assumption)",
+        1 / 150, ge=0, le=1, description="fraction of the schedule with frozen prototypes (our assumption)"
     )
     patch_lr: float = Field(
         0.2, ge=0, description="learning-rate factor of the encoder's stem, its patch projection (assumption: DINOv2)"

@@ -27,9 +27,7 @@ from torch.autograd.function import once_differentiable
 
 from skelbench.core.distributed import all_reduce_sum
 from skelbench.models import ahead
-from skelbench.models.heads import PrototypeHead
 from skelbench.models.precision import no_autocast, rounds_products
-from skelbench.plugin.status import one_line
 
 TILE = 2**24
 """Elements of one tile (64 MiB in float32), on a GPU four times as many: full speed, far below the logits."""
@@ -37,23 +35,6 @@ RESIDUALS = 2**29
 """Elements of softmax minus target, in bfloat16, that the kernels write before they are used (1 GiB)."""
 _kernel: ModuleType | None = None
 """:mod:`~skelbench.models.prototype_kernel`, or None to use tiles."""
-
-
-def compile_parts(method: nn.Module, device: torch.device, mode: str, precision: str = "bf16") -> tuple[bool, str]:
-    """Choose Triton kernels for the prototype losses of ``method``; return (whether they are used, a note or "").
-
-    ``mode``: "off"; "auto", on a GPU in bf16; or "on", with a note if kernels cannot be used.
-    """
-    use_kernel(False)
-    heads = [part.prototype_direction for part in method.modules() if isinstance(part, PrototypeHead)]
-    fits = device.type == "cuda" and precision == "bf16" and len(heads) > 0
-    if mode == "off" or not fits:
-        return False, "train.compile=on needs prototypes, a GPU and bf16" if mode == "on" else ""
-    try:
-        use_kernel(True, *heads)
-    except Exception as error:  # each compiler raises its own kind
-        return False, f"steps run uncompiled: {one_line(error)}"
-    return True, ""
 
 
 def use_kernel(on: bool, *prototypes_KD: Tensor) -> None:

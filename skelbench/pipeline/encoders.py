@@ -23,12 +23,7 @@ from skelbench.views.skeleton.topology import Topology
 
 
 def load_encoder(
-    session: Session,
-    run: RunDir,
-    checkpoint: str,
-    topology: Topology,
-    stream: str = "joint",
-    readout: str = "pooled",
+    session: Session, run: RunDir, checkpoint: str, topology: Topology, stream: str = "joint", readout: str = "pooled"
 ) -> Encoder:
     """The inference encoder of a run for ``stream`` or ``readout``, with its weights, in eval mode.
 

@@ -18,7 +18,6 @@ from skelbench.core.hashing import digest
 from skelbench.core.spec import RunSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.cost.latency import wait_for
-from skelbench.models.prototype_loss import compile_parts
 from skelbench.pipeline.budget import Pace
 from skelbench.pipeline.length import lengthless
 from skelbench.pipeline.pretrain import settle_threads
@@ -27,6 +26,7 @@ from skelbench.plugin.host import Host
 from skelbench.records.environment import hardware
 from skelbench.records.run_dir import RunDir
 from skelbench.training.build import build_method
+from skelbench.training.compiled import compile_parts
 from skelbench.training.loop import Trainer, total_steps
 
 HOW = ("recompute", "accumulate", "compile")

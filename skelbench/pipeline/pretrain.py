@@ -20,7 +20,6 @@ from skelbench.core.spec import RunSpec
 from skelbench.core.threads import fastest_threads, limit_threads, threads_are_named, usable_cores
 from skelbench.methods.contract import Method
 from skelbench.models.encoder import Encoder
-from skelbench.models.prototype_loss import compile_parts
 from skelbench.pipeline.memory import MemorySaving, memory_error, memory_record, next_saving, resume_saving
 from skelbench.pipeline.observe import Observing
 from skelbench.pipeline.resolve import Resolved
@@ -35,6 +34,7 @@ from skelbench.records.store import ResultStore
 from skelbench.training.anomalies import UNMOVED
 from skelbench.training.build import build_method
 from skelbench.training.checkpoint import load_state, load_weights, save_encoders
+from skelbench.training.compiled import compile_parts
 from skelbench.training.loop import Trainer
 
 THEN = ", then "

@@ -243,10 +243,7 @@ SEEDS = Measure(Column("seeds", "Seeds", "d", shown="varies"), len)
 LINEAR = Measure(
     Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")), accuracy, predicted="predicted"
 )
-KNN = Measure(
-    Column("knn", "1-NN", ".1f", best="max", beside=("pm",), bare=True),
-    lambda group: percent(group["knn"]),
-)
+KNN = Measure(Column("knn", "1-NN", ".1f", best="max", beside=("pm",), bare=True), lambda group: percent(group["knn"]))
 OVER_UNTRAINED = Measure(
     Column("difference", "Over untrained", "+.1f", beside=("pm",)),
     lambda group: percent(group["accuracy"] - group["control_accuracy"]),

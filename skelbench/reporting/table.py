@@ -186,9 +186,7 @@ class Table:
         return replace(self, columns=columns_kept, rows=rows, footnotes=footnotes)
 
     def ranked(
-        self,
-        within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (),
-        keys: Collection[str] | None = None,
+        self, within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (), keys: Collection[str] | None = None
     ) -> Table:
         """The same table with best and second-best marks in columns with a better end, or only in the columns
         ``keys``. Rows compete if they agree in the columns ``within``, or if the function ``within`` returns the same

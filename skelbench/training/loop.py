@@ -263,11 +263,7 @@ class Trainer:
         self.log.on_line, self.log.on_anomaly, self.measure = on_line, on_anomaly, measure
         batch, (start, seconds_before) = self.spec.train.batch_size, self._resume(report)
         started = time.monotonic()
-        with (
-            stop_requested() as stop_event,
-            nullcontext() if self.rank else self.log.open(),
-            self.freed_memory.kept(),
-        ):
+        with stop_requested() as stop_event, nullcontext() if self.rank else self.log.open(), self.freed_memory.kept():
             for step, views in self.batches(start):
                 count = step + 1
                 with self.diagnostics.record_step(count) as diagnostics:

@@ -107,10 +107,7 @@ def test_mistakes_are_errors_and_write_nothing(wrong, said, data_root, tmp_path)
 
 @pytest.mark.parametrize(
     ("call", "said"),
-    [
-        (lambda: skelbench.compare(methods="slim"), "'method'"),
-        (lambda: skelbench.compare(method=7), "method=7"),
-    ],
+    [(lambda: skelbench.compare(methods="slim"), "'method'"), (lambda: skelbench.compare(method=7), "method=7")],
 )
 def test_mistakes_of_other_calls_are_errors(call, said, made, monkeypatch):
     monkeypatch.setenv("SKELBENCH_RESULTS", str(made[2]["results"]))

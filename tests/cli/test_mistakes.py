@@ -234,10 +234,7 @@ def others(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "words,said",
-    [
-        ("compare --table broken", "others.py:9, table: IndexError"),
-        ("data info opened", "others.py:opened"),
-    ],
+    [("compare --table broken", "others.py:9, table: IndexError"), ("data info opened", "others.py:opened")],
 )
 def test_a_mistake_in_other_parts_of_a_plugin_is_one_error(others, words, said, fails):
     fails(words.split(), said)

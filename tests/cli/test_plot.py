@@ -31,11 +31,7 @@ def test_the_default_is_a_png_in_the_current_directory(here, results, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name", "start"),
-    [
-        (["-o", "f.svg"], "f.svg", b"<?xml"),
-        (["-o", "f.PDF"], "f.PDF", b"%PDF"),
-    ],
+    ("arguments", "name", "start"), [(["-o", "f.svg"], "f.svg", b"<?xml"), (["-o", "f.PDF"], "f.PDF", b"%PDF")]
 )
 def test_the_file_name_decides_the_kind(here, results, arguments, name, start):
     assert main(["plot", "token-budget", *arguments]) == 0

@@ -132,12 +132,7 @@ def length(made):
 
 # ---------------------------------------------------------------------------------------------------- settings
 @pytest.mark.parametrize(
-    ("preset", "steps", "clips"),
-    [
-        ("paper", 150, 150 * 16),
-        ("small", 2500, 40_000),
-        ("quick", 625, 10_000),
-    ],
+    ("preset", "steps", "clips"), [("paper", 150, 150 * 16), ("small", 2500, 40_000), ("quick", 625, 10_000)]
 )
 def test_a_half_batch_keeps_clips_or_steps(preset, steps, clips, made):
     assert length(made("slim", preset)) == (steps, clips)

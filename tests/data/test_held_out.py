@@ -6,13 +6,7 @@ from small import write_small_store
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.splits import (
-    FieldRule,
-    NameRule,
-    RandomRule,
-    hold_out,
-    make_split,
-)
+from skelbench.data.store.splits import FieldRule, NameRule, RandomRule, hold_out, make_split
 from skelbench.data.store.writer import StoreWriter
 from skelbench.views.skeleton.topology import NTU25
 
@@ -24,11 +18,7 @@ def index_of(subjects, seed=0):
     return fields | {"name": np.array([""] * count)}
 
 
-RULES = [
-    FieldRule(field="subject", train="odd"),
-    FieldRule(field="camera", train=(2, 3)),
-    RandomRule(test=0.5),
-]
+RULES = [FieldRule(field="subject", train="odd"), FieldRule(field="camera", train=(2, 3)), RandomRule(test=0.5)]
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -3,21 +3,12 @@ import threading
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.core.spec import TrainSpec
 from skelbench.models import prototype_loss
-from skelbench.models.heads import PrototypeHead
-from skelbench.models.prototype_loss import (
-    RunningCenter,
-    Sinkhorn,
-    compile_parts,
-    prototype_cross_entropy,
-    teacher_offset,
-)
+from skelbench.models.prototype_loss import RunningCenter, Sinkhorn, prototype_cross_entropy, teacher_offset
 
 TEMPS = {"student_temp": 0.1, "teacher_temp": 0.04}
 MODES = ["none", "center", "sinkhorn"]
@@ -283,37 +274,3 @@ def test_running_center_is_the_moving_average_of_mean_logits():
     center.update(z[:0], W)
     assert torch.equal(center.center, before)
     assert set(center.state_dict()) == {"center"}
-
-
-METHOD = nn.ModuleDict({"head": PrototypeHead(8, prototypes=4, hidden=8, bottleneck=4)})
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
-
-
-def test_kernels_are_chosen_on_a_gpu_in_bf16(monkeypatch):
-    asked = []
-    monkeypatch.setattr(prototype_loss, "use_kernel", lambda on, *heads: asked.append((on, len(heads))))
-    assert compile_parts(METHOD, GPU, "auto") == (True, "") and asked == [(False, 0), (True, 1)]
-    for method, device, mode, precision in (
-        (METHOD, CPU, "auto", "bf16"),
-        (METHOD, GPU, "auto", "fp32"),
-        (METHOD, GPU, "off", "bf16"),
-        (nn.Linear(1, 1), GPU, "auto", "bf16"),
-    ):
-        assert compile_parts(method, device, mode, precision) == (False, "")
-
-
-def test_without_a_compiler_or_prototypes_training_continues_with_a_note(monkeypatch):
-    def broken(on, *heads):
-        if on:
-            raise RuntimeError("no compiler\nfound")
-
-    monkeypatch.setattr(prototype_loss, "use_kernel", broken)
-    done, note = compile_parts(METHOD, GPU, "on")
-    assert not done and note.startswith("steps run uncompiled: ") and "no compiler" in note and "\n" not in note
-    for method, device in ((nn.Linear(1, 1), GPU), (METHOD, CPU)):
-        done, note = compile_parts(method, device, "on")
-        assert not done and "needs prototypes, a GPU" in note
-
-
-def test_kernels_do_not_change_the_identity_of_a_run():
-    assert TrainSpec(compile="on").model_dump() == TrainSpec().model_dump()

@@ -1,11 +1,7 @@
 import torch
 from torch import nn
 
-from skelbench.models.two_branch import (
-    PostNormLayer,
-    sequences,
-    sine_positions,
-)
+from skelbench.models.two_branch import PostNormLayer, sequences, sine_positions
 
 T, J, D = 6, 25, 8
 

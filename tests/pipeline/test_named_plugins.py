@@ -41,11 +41,7 @@ def test_plugin_files_are_relative_to_the_file_that_names_them(tmp_path, name, m
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize(
-    "said,sentence",
-    [
-        ('plugins = ["wasp.py"]\n', "no such file"),
-        ('plugins = "wasp.py"\n', "is not a list"),
-    ],
+    "said,sentence", [('plugins = ["wasp.py"]\n', "no such file"), ('plugins = "wasp.py"\n', "is not a list")]
 )
 def test_wrong_plugin_files_are_errors(tmp_path, name, said, sentence):
     path = write(tmp_path, name, said)

@@ -86,12 +86,7 @@ def test_predictions_come_from_features_of_degraded_clips(session, resolved, mea
 
 
 @pytest.mark.parametrize(
-    ("method", "hiding", "settings"),
-    [
-        ("slim", "replace-tokens", {}),
-        ("mamp", "drop-tokens", {}),
-        ("dino", "", {}),
-    ],
+    ("method", "hiding", "settings"), [("slim", "replace-tokens", {}), ("mamp", "drop-tokens", {}), ("dino", "", {})]
 )
 def test_a_run_hides_tokens_as_in_its_training(session, resolved, method, hiding, settings):
     made = resolved(method, epochs=1, **settings)

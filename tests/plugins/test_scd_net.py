@@ -32,12 +32,7 @@ def make(**settings):
     return method.train()
 
 
-GOLDEN = {
-    "time_instance": 0.357428,
-    "space_instance": 0.25054,
-    "instance_time": 0.209809,
-    "instance_space": 0.128952,
-}
+GOLDEN = {"time_instance": 0.357428, "space_instance": 0.25054, "instance_time": 0.209809, "instance_space": 0.128952}
 GRADIENTS = {
     "encoder.graph.time.units.0.space.value.weight": [0.0083733, -0.0052057, -0.0079006],
     "encoder.graph.space.units.1.space.spread.weight": [0.0199864, 0.0297457, 0.0009834],

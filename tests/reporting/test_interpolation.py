@@ -5,14 +5,7 @@ import pytest
 import torch
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.reporting.diagnostics.interpolation import (
-    NEAREST,
-    REACH,
-    RIDGE,
-    Points,
-    by_distance,
-    score,
-)
+from skelbench.reporting.diagnostics.interpolation import NEAREST, REACH, RIDGE, Points, by_distance, score
 from skelbench.testing.stick7 import STICK7
 
 TIMES, FRAMES = 4, 3

@@ -7,12 +7,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.cost.latency import LiveTensors
 from skelbench.training import diagnostics
 
-EXACT = {
-    "mamp": {},
-    "skeletonclr": {},
-    "dino": {},
-    "slim": {"centering": "running"},
-}
+EXACT = {"mamp": {}, "skeletonclr": {}, "dino": {}, "slim": {"centering": "running"}}
 
 
 def trained(trainer, name, steps=3, **settings):

@@ -34,11 +34,7 @@ from skelbench.training.loop import Trainer
 
 BATCH = 7
 """Clips that neither two nor three processes share evenly; some with a second body."""
-VARIANTS = (
-    "slim:target-features-predictor",
-    "slim:center-running",
-    "usdrl:no-correlation",
-)
+VARIANTS = ("slim:target-features-predictor", "slim:center-running", "usdrl:no-correlation")
 """With modules, state or untrained parameters that their method's own setting does not have."""
 SETTINGS = {
     "actclr second": {"method.first": 0.0},

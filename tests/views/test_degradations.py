@@ -13,15 +13,7 @@ from skelbench.testing.clips import clip_batch, part_of
 from skelbench.testing.stick7 import STICK7
 from skelbench.views.augmentations import Mirror
 from skelbench.views.builder import ViewBuilder
-from skelbench.views.degradations import (
-    Degrade,
-    JointNoise,
-    MissingJoints,
-    ParentFill,
-    Poses,
-    ZeroFill,
-    degraded,
-)
+from skelbench.views.degradations import Degrade, JointNoise, MissingJoints, ParentFill, Poses, ZeroFill, degraded
 from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.topology import COCO17, NTU25
 from skelbench.views.spec import ViewSpec

@@ -96,11 +96,7 @@ def test_partners_are_a_permutation_without_fixed_points(clips):
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ({"parts": (2, 6)}, "ntu25 has 5, give 1 to 5"),
-        ({"frames": (6, 12)}, "multiples of 4"),
-    ],
+    ("how", "said"), [({"parts": (2, 6)}, "ntu25 has 5, give 1 to 5"), ({"frames": (6, 12)}, "multiples of 4")]
 )
 def test_impossible_regions_are_one_error(how, said):
     with pytest.raises(SkelbenchError, match=said):

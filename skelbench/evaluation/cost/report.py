@@ -114,9 +114,7 @@ def paper_spec(host: Host, method: MethodSpec, grid: GridSpec) -> RunSpec:
 
 
 def flops_rows(
-    host: Host,
-    pairs: Iterable[MethodOnGrid],
-    counts: dict[Any, MacCount] | None = None,
+    host: Host, pairs: Iterable[MethodOnGrid], counts: dict[Any, MacCount] | None = None
 ) -> Iterator[CostRow]:
     """One row per method and grid; clips have two bodies. ``counts``: cache of encoders, as methods share them."""
     counts = {} if counts is None else counts

@@ -68,8 +68,7 @@ def groups_of(method: nn.Module) -> list[dict[str, Any]]:
     if missed:
         more = f" and {len(missed) - 1} more" * (len(missed) > 1)
         raise wrong(
-            give,
-            f"lacks {missed[0]}{more}, which would never be trained; give them a group, or requires_grad_(False)",
+            give, f"lacks {missed[0]}{more}, which would never be trained; give them a group, or requires_grad_(False)"
         )
     return groups
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse.csgraph import shortest_path
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
@@ -89,15 +90,7 @@ def _moments(batches: Iterable[Tensor], mean_UD: Tensor | None = None) -> tuple[
 
 def by_distance(topology: Topology) -> Tensor:
     """int64 [J, J - 1]: for each joint the others by the number of bones between, the lower index first."""
-    # A step along a bone at a time: joints that are reached have a distance.
-    bone_JJ = torch.eye(topology.num_joints, dtype=torch.bool)
-    for joint, parent in enumerate(topology.parents):
-        if parent >= 0:
-            bone_JJ[joint, parent] = bone_JJ[parent, joint] = True
-    reached_JJ, distance_JJ = torch.eye(topology.num_joints), torch.zeros(topology.num_joints, topology.num_joints)
-    while not bool(reached_JJ.all()):
-        distance_JJ += reached_JJ == 0
-        reached_JJ = ((reached_JJ @ bone_JJ.float()) > 0).float()
+    distance_JJ = torch.from_numpy(shortest_path(topology.differences != 0, directed=False, unweighted=True))
     return torch.argsort(distance_JJ, dim=1, stable=True)[:, 1:]
 
 

@@ -40,10 +40,7 @@ def _figure(key: str, header: str, form: str, **more: Any) -> Measure:
 
 
 FIGURES = {
-    "order": (
-        _figure("order", "Order, %", ".1f", best="max"),
-        _figure("order_over", "Over untrained", "+.1f"),
-    ),
+    "order": (_figure("order", "Order, %", ".1f", best="max"), _figure("order_over", "Over untrained", "+.1f")),
     "invariance": (
         _figure("yaw", "Yaw: own", ".3f"),
         _figure("yaw_others", "Yaw: other", ".3f"),

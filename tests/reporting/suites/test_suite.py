@@ -50,8 +50,7 @@ def test_the_shipped_suite_names_components_that_exist(call):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [({"seeds": []}, "seeds"), ({"extra": 1}, "extra"), ({"name": "other"}, "'other'")],
+    ("change", "message"), [({"seeds": []}, "seeds"), ({"extra": 1}, "extra"), ({"name": "other"}, "'other'")]
 )
 def test_a_file_that_is_not_the_suite_is_an_error(tmp_path, monkeypatch, change, message):
     file = tmp_path / "tiny-v1.json"
