@@ -81,11 +81,12 @@ def test_bf16_is_near_float32(name, trainer):
     assert other == pytest.approx(loss, rel={"cpm": 0.5}.get(name, 0.15 if name in COMPARING else 0.05), abs=0.01)
 
 
-def test_compiled_steps_equal_plain_steps(trainer):
+@pytest.mark.parametrize(("name", "mode"), [("slim", "auto"), ("slim", "blocks"), ("mamp", "blocks")])
+def test_compiled_steps_equal_plain_steps(name, mode, trainer):
     how = {"device": DEVICE, "train.precision": "bf16"}
-    plain, compiled = trainer("slim", **how), trainer("slim", **how)
+    plain, compiled = trainer(name, **how), trainer(name, **how)
     expected = losses(plain)
-    done, said = compile_parts(compiled.method, torch.device(DEVICE), "auto")
+    done, said = compile_parts(compiled.method, torch.device(DEVICE), mode)
     try:
         assert done, said
         assert losses(compiled) == pytest.approx(expected, rel=3e-2)

@@ -60,6 +60,8 @@ def _run(block: nn.Module, *args: Any) -> Tensor:
 
 def _with_added_rows(run: Any, block: nn.Module, x_RnD: Tensor, rope: Tensor | None = None, first: bool = False) -> Any:
     rows, more = len(x_RnD), -len(x_RnD) % ROWS
-    if rope is not None and len(rope) == rows > 1:
-        rope = F.pad(rope, (0, 0) * (rope.ndim - 1) + (0, more))
-    return run(block, F.pad(x_RnD, (0, 0, 0, 0, 0, more)), rope, first)[:rows]
+    if more:
+        x_RnD = F.pad(x_RnD, (0, 0, 0, 0, 0, more))
+        if rope is not None and len(rope) == rows > 1:
+            rope = F.pad(rope, (0, 0) * (rope.ndim - 1) + (0, more))
+    return run(block, x_RnD, rope, first)[:rows]
