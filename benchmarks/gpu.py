@@ -14,8 +14,9 @@ both; ``clips_per_s`` of steps as in training (auto), with views built ahead; ``
 a second as a fraction of the measured peak for bf16 products (on a CPU: float32); ``memory``, the most that PyTorch
 allocated and reserved, and how often it had to free blocks; ``kernels``, their number and duration; ``shares``,
 fractions of a step whose parts wait for the device one after another: views, heads (forward and backward), optimizer
-with the teacher's moving average; ``flops_by_role``; ``host_syncs``, waits for the device, and where; ``blocks``, speed
-with ``train.compile=blocks``. ``--device cpu --size quick`` runs a small version, only to test the command.
+with the teacher's moving average; ``flops_by_role``; ``host_syncs``, waits for the device, and where; ``blocks`` and
+``blocks_trace``, speed and kernels with ``train.compile=blocks``. ``--device cpu --size quick`` runs a small version,
+only to test the command.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -191,7 +192,6 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     from skelbench.data.store.roots import data_root
     from skelbench.evaluation.cost import BODIES
     from skelbench.evaluation.cost.report import step_cost
-    from skelbench.models import prototype_loss
     from skelbench.pipeline.request import Request
     from skelbench.pipeline.resolve import resolve
     from skelbench.pipeline.session import prepare
@@ -201,9 +201,10 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     from skelbench.training.build import build_method
     from skelbench.training.loop import Trainer
 
-    compile_parts: Any = vars(prototype_loss).get("compile_parts")  # an older checkout
-    if compile_parts is None:
-        compile_parts = importlib.import_module("skelbench.training.compiled").compile_parts
+    for place in ("training.compiled", "models.prototype_loss", "models.compile"):  # now, and in older checkouts
+        with suppress(ImportError, AttributeError):
+            compile_parts = importlib.import_module(f"skelbench.{place}").compile_parts
+            break
     prepare("cuda")
     host = get_host()
     sets = {"train.recompute": "off"}

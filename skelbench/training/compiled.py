@@ -2,8 +2,8 @@
 
 A step of a small model waits for the host, which launches hundreds of short kernels. With ``train.compile=blocks``
 PyTorch fuses the operations of a ViT block and records them as a CUDA graph, one launch each. A graph has fixed sizes,
-but the number of bodies R differs from batch to batch, so rows of zeros are added up to a multiple of ROWS. Rows do not
-see each other, so results are equal up to rounding, except that drop path draws other numbers.
+but the number of bodies R differs from batch to batch, so rows of zeros are added, up to a multiple of ROWS. Rows do
+not see each other, so results are equal up to rounding, except that drop path draws other numbers.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from skelbench.models.vit import Block
 from skelbench.plugin.status import one_line
 
 ROWS = 32
+"""The number of bodies in a compiled block is a multiple of it."""
 
 
 def compile_parts(method: nn.Module, device: torch.device, mode: str, precision: str = "bf16") -> tuple[bool, str]:
@@ -40,6 +41,7 @@ def compile_parts(method: nn.Module, device: torch.device, mode: str, precision:
         return False, f"steps run uncompiled: {one_line(error)}"
     if mode == "blocks":
         compile_blocks(method, mode="reduce-overhead")
+        # Graphs use the same memory in every step, so PyTorch must know where a step begins.
         method.register_forward_pre_hook(lambda *_: torch.compiler.cudagraph_mark_step_begin())
     return kernels or mode == "blocks", ""
 

@@ -15,7 +15,6 @@ from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.view import View
 
 METHOD = nn.ModuleDict({"head": PrototypeHead(8, prototypes=4, hidden=8, bottleneck=4)})
-BLOCKS = nn.ModuleDict({"encoder": nn.ModuleList([nn.Linear(2, 2)])})
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
@@ -40,7 +39,7 @@ def test_without_a_compiler_or_a_gpu_training_continues_with_a_note(monkeypatch)
     monkeypatch.setattr(compiled, "use_kernel", broken)
     done, note = compile_parts(METHOD, GPU, "auto")
     assert not done and note.startswith("steps run uncompiled: ") and "no compiler" in note and "\n" not in note
-    assert compile_parts(BLOCKS, CPU, "blocks") == (False, "train.compile=blocks needs a GPU")
+    assert compile_parts(METHOD, CPU, "blocks") == (False, "train.compile=blocks needs a GPU")
 
 
 def test_compiled_code_does_not_change_the_identity_of_a_run():
@@ -48,8 +47,8 @@ def test_compiled_code_does_not_change_the_identity_of_a_run():
 
 
 def test_steps_with_compiled_blocks_differ_by_rounding_only(trainer):
-    """Losses and gradients of steps with 7 and 9 bodies, which become 32. All blocks of the encoder share their code,
-    and all of the decoder."""
+    """Losses and gradients of steps with 7 and 9 bodies, computed as 32 rows. All blocks of the encoder share their
+    code, and all of the decoder."""
     plain, other = (trainer("mamp", batch_size=6) for _ in range(2))
     counter = CompileCounterWithBackend("aot_eager")
     compile_blocks(other.method, backend=counter, fullgraph=True)
