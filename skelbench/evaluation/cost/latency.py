@@ -44,7 +44,7 @@ def latency(
     make_view: Callable[[int], View],
     batch_sizes: Sequence[int] = (1, 64),
     warmup: int = 3,
-    repeats: int = 20,
+    repeats: int = 10,
 ) -> list[Latency]:
     """Time ``encoder(view)`` in evaluation mode without gradients, of views of ``batch`` clips on its device."""
     with evaluating(encoder), torch.inference_mode():
