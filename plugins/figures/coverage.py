@@ -114,7 +114,7 @@ def _kinds(inputs: TableInputs, settings: Coverage) -> Iterator[Kind]:
     from skelbench.views.masks import MaskRows
     from skelbench.views.skeleton.grid import Grid
 
-    request = Request(method=settings.method, tokens=settings.tokens, dataset=settings.dataset)
+    request = Request(method=settings.method, preset="small", tokens=settings.tokens, dataset=settings.dataset)
     resolved = resolve(request, inputs.host, inputs.data_place, "cpu")
     topology, patch = resolved.store.topology, resolved.spec.grid.patch
     views: dict[tuple[Mask, int], list[str]] = {}

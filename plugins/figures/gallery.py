@@ -97,7 +97,8 @@ def _scene(inputs: TableInputs, settings: Gallery, method: str) -> Scene:
     from skelbench.pipeline.resolve import resolve
     from skelbench.reporting.skeletons.views import view_scene
 
-    request = Request(method=method, tokens=settings.tokens, dataset=settings.dataset, seed=settings.seed)
+    tokens, dataset, seed = settings.tokens, settings.dataset, settings.seed
+    request = Request(method=method, preset="small", tokens=tokens, dataset=dataset, seed=seed)
     resolved = resolve(request, inputs.host, inputs.data_place, "cpu")
     clip = find_clip(resolved.store, str(settings.clip))
     panels: list[Panel] = []

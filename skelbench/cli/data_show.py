@@ -48,7 +48,9 @@ def show_clip(
         from skelbench.plugin.host import get_host
         from skelbench.reporting.skeletons.views import view_scene
 
-        request = Request(method=view, dataset=dataset, tokens=tokens, seed=seed, sets=parse_sets(set_ or []))
+        # Preset quick has fewer views, and the default depends on the machine.
+        sets = parse_sets(set_ or [])
+        request = Request(method=view, dataset=dataset, preset="small", tokens=tokens, seed=seed, sets=sets)
         resolved = resolve(request, get_host(), data_root or roots.data_root(), "cpu")
         number = find_clip(resolved.store, clip)
         scene = view_scene(resolved.store, number, resolved.spec)

@@ -44,7 +44,7 @@ def made(host, data_root):
     from skelbench.pipeline.resolve import resolve
 
     def made(method, dataset="small", **sets):
-        request = Request(method=method, dataset=dataset, tokens=8, preset="quick", sets=TINY | sets)
+        request = Request(method=method, dataset=dataset, tokens=8, preset="small", sets=TINY | sets)
         return resolve(request, host, data_root, "cpu")
 
     return made
