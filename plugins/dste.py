@@ -6,7 +6,6 @@ tokens of a branch: T, or K = M * J.
 
 import torch
 from pydantic import Field, model_validator
-from timm.layers import Attention, Mlp
 from torch import Tensor, nn
 
 from skelbench.core.component import Spec
@@ -83,6 +82,8 @@ class Layer(nn.Module):
     still_n: Tensor
 
     def __init__(self, tokens: int, config: DSTEConfig) -> None:
+        from timm.layers import Attention, Mlp  # slow to import
+
         super().__init__()
         self.config = config
         self.attn = Attention(config.dim, config.heads, qkv_bias=True)

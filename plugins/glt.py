@@ -7,7 +7,6 @@ slots, T frames, J joints, C = 3, K = J * M places, joint by joint, D width of a
 
 import torch
 from pydantic import Field, model_validator
-from timm.layers import Attention
 from torch import nn
 
 from skelbench.core.component import Spec
@@ -39,6 +38,8 @@ class Block(nn.Module):
     """Attention over places, over frames, feed-forward; positions are added before both attentions."""
 
     def __init__(self, frames, places, config):
+        from timm.layers import Attention  # slow to import
+
         super().__init__()
         width, hidden, rate = places * config.dim, int(places * config.dim * config.expand), config.dropout
         how = {"num_heads": config.heads, "qkv_bias": True, "attn_drop": rate, "proj_drop": rate}

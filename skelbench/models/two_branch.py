@@ -11,7 +11,6 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-from timm.layers import Attention
 from torch import Tensor, nn
 
 from skelbench.core.errors import SkelbenchError
@@ -68,6 +67,8 @@ class PostNormLayer(nn.Module):
     initial weights, in operators that every counter knows."""
 
     def __init__(self, width: int, heads: int, hidden: int, dropout: float = 0.0) -> None:
+        from timm.layers import Attention  # slow to import
+
         super().__init__()
         self.attn = Attention(width, heads, qkv_bias=True, attn_drop=dropout, proj_drop=dropout)
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
