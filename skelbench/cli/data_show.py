@@ -13,7 +13,7 @@ from skelbench.core.errors import SkelbenchError
 
 KINDS = (".gif", ".png", ".html")
 OUTPUT = "Animation (.gif), film strip (.png) or page to play and turn (.html)."
-VIEW = "Draw the views of METHOD after crop, augmentation and mask, as a film strip (.png)."
+VIEW = "Draw the views of METHOD at preset small, after crop, augmentation and mask, as a film strip (.png)."
 SETTING = "With --view: change a setting, as for `skelbench run`. Repeatable."
 
 
