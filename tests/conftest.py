@@ -46,6 +46,15 @@ def pytest_xdist_auto_num_workers(config) -> int:
     return cores if cores > 1 and folders else 0
 
 
+@pytest.fixture(autouse=True)
+def no_plugin_stays_requested():
+    """What ``--plugin FILE`` of a test has named is not read by the tests after it."""
+    from skelbench.plugin.host import request_files
+
+    yield
+    request_files([])
+
+
 @pytest.fixture
 def data_root(tmp_path) -> Path:
     """A data root that holds the dataset ``small``."""

@@ -4,19 +4,15 @@ import os
 
 import pytest
 
-from skelbench.plugin.host import request_files
-
 
 @pytest.fixture(autouse=True)
 def own_places(monkeypatch, tmp_path):
-    """Everything that is looked up in the environment lies below the test's directory; no plugin stays loaded."""
+    """Everything that is looked up in the environment lies below the test's directory."""
     monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SKELBENCH_RESULTS", str(tmp_path / "results"))
     for name in ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_OBSERVE"):
         if name in os.environ:
             monkeypatch.delenv(name)
-    yield
-    request_files([])
 
 
 @pytest.fixture

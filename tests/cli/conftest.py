@@ -6,7 +6,6 @@ import pytest
 from small import shorten, write_small_store
 
 from skelbench.cli.main import main
-from skelbench.plugin.host import request_files
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +18,6 @@ def own_places(monkeypatch, tmp_path, tmp_path_factory):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     for name in [name for name in os.environ if name in ("SKELBENCH_PLUGIN_PATH", "RANK")]:
         monkeypatch.delenv(name)
-    yield
-    request_files([])
 
 
 @pytest.fixture

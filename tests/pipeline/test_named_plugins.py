@@ -5,7 +5,7 @@ import pytest
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import read_config
 from skelbench.pipeline.studies.files import read_study
-from skelbench.plugin.host import request_files, request_more
+from skelbench.plugin.host import request_more
 
 STUDY = 'preset = "quick"\n[grid]\nmethod = ["buzz"]\n'
 READERS = {
@@ -13,12 +13,6 @@ READERS = {
     "study.toml": lambda path: read_study(path).plugins,
 }
 BUZZ = "from skelbench.views import Augment\n\n\nclass Buzz(Augment):\n    kind = 'buzz'\n"
-
-
-@pytest.fixture(autouse=True)
-def nothing_requested():
-    yield
-    request_files([])
 
 
 def write(folder, name, said):

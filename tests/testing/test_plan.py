@@ -18,7 +18,7 @@ from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
-from skelbench.plugin.host import Host, request_files
+from skelbench.plugin.host import Host
 from skelbench.plugin.status import SINGULAR
 from skelbench.testing import find
 from skelbench.testing.scaffold.plan import USE
@@ -30,8 +30,6 @@ def own_places(monkeypatch, tmp_path):
         monkeypatch.setenv(f"SKELBENCH_{name.upper()}", str(tmp_path / name))
     for name in ("SKELBENCH_PLUGIN_PATH", "SKELBENCH_PLUGINS"):
         monkeypatch.delenv(name, raising=False)
-    yield
-    request_files([])
 
 
 @pytest.fixture(scope="module")

@@ -52,8 +52,6 @@ def place(tmp_path_factory) -> Path:
     """A directory with the dataset ``small``, the plugin ``bees.py``, and an environment that knows no other."""
     from small import shorten, write_small_store
 
-    from skelbench.plugin.host import request_files
-
     folder = tmp_path_factory.mktemp("study")
     (folder / "data").mkdir()
     write_small_store(folder / "data")
@@ -67,4 +65,3 @@ def place(tmp_path_factory) -> Path:
             patch.delenv(name, raising=False)
         patch.chdir(folder)
         yield folder
-    request_files([])

@@ -9,7 +9,7 @@ from small import write_small_store
 from skelbench.cli.main import main
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.descriptors import SuiteSpec
-from skelbench.plugin.host import Host, request_files
+from skelbench.plugin.host import Host
 from skelbench.reporting.suites.suite import find_suite
 
 SUITE = {
@@ -37,8 +37,7 @@ def call(tmp_path, monkeypatch, capsys):
         code = main(["suite", *map(str, words), "--plugin", str(tmp_path / "own.py")])
         return code, *capsys.readouterr()
 
-    yield call
-    request_files([])
+    return call
 
 
 def test_the_shipped_suite_names_components_that_exist(call):
