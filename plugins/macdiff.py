@@ -3,10 +3,11 @@
 The method is in :mod:`skelbench_plugins._diffusion`, which IGM uses too; this file reads its checkpoints.
 """
 
+from dataclasses import replace
 from math import isfinite
 
 from pydantic import Field
-from skelbench_plugins._diffusion import MaskedDiffusion
+from skelbench_plugins._diffusion import MaskedDiffusion, MaskedDiffusionConfig
 from skelbench_plugins._probes import RotatedLinear
 from skelbench_plugins._recipes import (
     DIFFUSION_NATIVE,
@@ -29,6 +30,10 @@ from skelbench.methods.imported import (
     tensor_of,
 )
 from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
+from skelbench.views.motion import motion_masks
+
+MASK = 2
+"""``op`` of the draws for motion-aware masks; 0 and 1 are taken."""
 
 DECODER = {
     "decoder_embed.proj": "tokenizer.project",
@@ -41,10 +46,25 @@ DECODER = {
 """Names of the official decoder and, after the arrow, ours; names inside a block are equal."""
 
 
+class MacDiffConfig(MaskedDiffusionConfig):
+    """Defaults follow the official code for X-Sub."""
+
+    ADDED = frozenset({"tau"})
+
+    tau: float = Field(0.0, description="temperature of motion-aware masking (X-View and X-Set: 0.8); 0 = uniform")
+
+
 class MacDiff(MaskedDiffusion):
     """Masked conditional diffusion."""
 
+    Config = MacDiffConfig
+
     def training_step(self, views, step):
+        if self.config.tau > 0:
+            target, source, grid = views["target"], views["source"], self.context.grid
+            u_RN = step.uniform(target.keys_R, grid.tokens, op=MASK)
+            mask_RN, keep_RK = motion_masks(target.x_RTJC, u_RN, grid.patch, source.keep_RK.shape[1], self.config.tau)
+            views = {"target": target, "source": replace(source, mask_RN=mask_RN, keep_RK=keep_RK, masked_I=None)}
         return self.denoise(views, step).losses
 
 
@@ -69,6 +89,8 @@ def imported(state, options) -> Imported:
         std = [variance**0.5 for variance in variances]
         settings |= {"encoder.input_std": std, "method.variance": variances}
     settings |= {"method.mask_ratio": options["mask_ratio"]} if "mask_ratio" in options else {}
+    tau = options.get("motion_aware_tau", -1)  # -1 = uniform
+    settings |= {"method.tau": tau} if tau != -1 else {}
     names = {"uncond_ratio": "condition_drop", "lambda_loss_uni": "uniformity", "diff_steps": "diffusion_steps"}
     settings |= {f"method.{name}": model[option] for option, name in names.items() if option in model}
     return Imported(settings, weights, rest)
@@ -115,7 +137,7 @@ def skelbench_methods() -> list[MethodSpec]:
             name="macdiff",
             spelling="MacDiff",
             target=":MacDiff",
-            config="skelbench_plugins._diffusion:MaskedDiffusionConfig",
+            config=":MacDiffConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@macdiff", best_on_test=True, data=MAE_DATA),
             summary="denoise a clip, conditioned on features of 10 % of its tokens",

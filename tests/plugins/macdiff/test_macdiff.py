@@ -1,19 +1,21 @@
 """MacDiff: its views, its draws, and its numbers against numbers of the official code."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from skelbench_plugins._diffusion import NOISE, TIME, MaskedDiffusionConfig
+from skelbench_plugins._diffusion import NOISE, TIME
 from skelbench_plugins._diffusion_decoder import cumulative_alphas
-from skelbench_plugins.macdiff import MacDiff, imported
+from skelbench_plugins.macdiff import MASK, MacDiff, MacDiffConfig, imported
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
 from skelbench.views.keyed import box_muller
+from skelbench.views.motion import motion_masks, token_motion
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
 
@@ -63,6 +65,21 @@ def test_loss_from_the_formulas(made):
     assert out["denoising"].item() == pytest.approx(float(torch.stack(errors).mean()), rel=1e-4)
     assert out["uniformity"].item() == pytest.approx(float(torch.stack(cosines).mean()), rel=1e-4)
     assert out["loss"].item() == pytest.approx(out["denoising"].item() + 0.3 * out["uniformity"].item(), rel=1e-5)
+
+
+def test_masks_prefer_moving_tokens(made):
+    """The masked tokens are those of MAMP's rule on the clip without noise; the loss is theirs."""
+    run, plain = made(tau=0.4, batch_size=6), made(batch_size=6)
+    views, step = run.views(0), run.step_info(0)
+    target = views["target"]
+    u_RN = step.uniform(target.keys_R, 100, op=MASK)
+    mask_RN, keep_RK = motion_masks(target.x_RTJC, u_RN, 8, 10, 0.4)
+    motion_RN = token_motion(target.x_RTJC, 8)
+    assert motion_RN[mask_RN].mean() > 1.2 * motion_RN[~mask_RN].mean()
+    source = replace(views["source"], mask_RN=mask_RN, keep_RK=keep_RK)
+    given = run.method.denoise({"target": target, "source": source}, step).losses
+    assert run.method(views, step)["loss"] == given["loss"]
+    assert plain.method(views, step)["loss"] != given["loss"] and plain.spec.id != run.spec.id
 
 
 # ------------------------------------------------------------------------------------------- the official code
@@ -147,7 +164,7 @@ def imported_method():
     encoder = ViTConfig(temporal="learned", cls=False, norm_eps=1e-5, **section("encoder"))
     grid = Grid(joints=JOINTS, **section("grid"))
     context = Context(NTU25, grid, lambda: ViT(encoder, NTU25, grid))
-    method = MacDiff(MaskedDiffusionConfig(**section("method")), context)
+    method = MacDiff(MacDiffConfig(**section("method")), context)
     method.load_state_dict(made.weights)
     return method, made
 
