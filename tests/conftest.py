@@ -46,12 +46,29 @@ def pytest_xdist_auto_num_workers(config) -> int:
     return cores if cores > 1 and folders else 0
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_environment(tmp_path_factory):
+    """Variables of the user are not read, except the places of data for tests, and no test writes the user's cache."""
+    for name in [name for name in os.environ if name.startswith("SKELBENCH_") or name in ("RANK", "WORLD_SIZE")]:
+        if name not in ("SKELBENCH_PAPER", "SKELBENCH_SHARED_DATA"):
+            del os.environ[name]
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.getbasetemp() / "cache")
+
+
 @pytest.fixture(autouse=True)
-def no_plugin_stays_requested():
-    """What ``--plugin FILE`` of a test has named is not read by the tests after it."""
+def nothing_stays():
+    """Variables, named plugins, the number of threads and PyTorch's random state are the same before every test."""
+    import torch
+
     from skelbench.plugin.host import request_files
 
-    yield
+    variables, threads = dict(os.environ), torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+    torch.set_num_threads(threads)
+    os.environ.clear()
+    os.environ.update(variables)
     request_files([])
 
 

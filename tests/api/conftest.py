@@ -1,7 +1,5 @@
 """Runs as notebooks have them, on the small dataset with small models."""
 
-import os
-
 import pytest
 
 
@@ -10,9 +8,6 @@ def own_places(monkeypatch, tmp_path):
     """Everything that is looked up in the environment lies below the test's directory."""
     monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SKELBENCH_RESULTS", str(tmp_path / "results"))
-    for name in ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_OBSERVE"):
-        if name in os.environ:
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture

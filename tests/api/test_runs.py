@@ -1,6 +1,7 @@
 """Runs, frames, tables and figures from Python: what the commands make and show, by the same code."""
 
 import os
+from shutil import copytree
 
 import pytest
 from small import TINY, shorten, tiny, write_small_store
@@ -59,8 +60,10 @@ def test_a_run_has_its_recorded_facts(made):
     assert repr(run).startswith("Run(skeletonmae-small-half")
 
 
-def test_a_run_can_be_evaluated_again(made):
-    run, _, places = made
+def test_a_run_can_be_evaluated_again(made, tmp_path):
+    _, _, places = made
+    places = {**places, "results": copytree(places["results"], tmp_path / "copy")}
+    run = skelbench.get_run(made[0].id, **places)
     found = run.evaluate("knn", progress=False)
     assert found.accuracy == run.accuracy("knn") == found.predictions["correct"].mean()
     kept = skelbench.get_run(f"{run.id}@0.3333", **places)

@@ -1,6 +1,4 @@
-"""Commands that see no installed plugins, and data, results and caches of their own."""
-
-import os
+"""Commands that see no installed plugins, and data and results of their own."""
 
 import pytest
 from small import shorten, write_small_store
@@ -9,15 +7,11 @@ from skelbench.cli.main import main
 
 
 @pytest.fixture(autouse=True)
-def own_places(monkeypatch, tmp_path, tmp_path_factory):
-    """Everything that is looked up in the environment lies below the test's directory, except the cache, which all
-    tests share: plugins need not be imported by each of their processes."""
+def own_places(monkeypatch, tmp_path):
+    """Data and results lie below the test's directory."""
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
     monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SKELBENCH_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    for name in [name for name in os.environ if name in ("SKELBENCH_PLUGIN_PATH", "RANK")]:
-        monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,8 @@ WIDTH, DEPTH, FRAMES, PATCH = 16, 1, 16, 8
 def test_notebooks_run_and_have_outputs(name, folder, monkeypatch):
     """Every cell in a shell of this process, where torch is loaded; a line with ``!`` is the command itself."""
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("IPYTHONDIR", str(folder))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # a shell replaces it
     shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
 
     def command(line):

@@ -32,9 +32,9 @@ def made(tmp_path):
         made.run("mamp", None, outcome="failed", preset="quick", dataset="steps"),
         made.run("slim", 0.75, seed=1),
     ]
-    now = time.time()
+    made.now = time.time()
     for days, name in zip((9, 2, 0), made.names, strict=True):
-        edit(made.root / name / "run.json", created=now - 86400 * days)
+        edit(made.root / name / "run.json", created=made.now - 86400 * days)
     edit(made.root / made.names[1] / "run.json", reason="no space left")
     return made
 
@@ -56,7 +56,7 @@ def rows(text):
 def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
     text = shown("list")
     assert [row[:2] for row in rows(text)] == [["1", "slim"], ["2", "mamp"], ["3", "slim"]]
-    assert time.strftime("%Y-%m-%d", time.localtime(time.time() - 9 * 86400)) in rows(text)[0]
+    assert time.strftime("%Y-%m-%d", time.localtime(made.now - 9 * 86400)) in rows(text)[0]
     assert "small+" in rows(text)[0] and "50.0%" in rows(text)[0] and "75.0%" in rows(text)[2]
     assert f"#2 failed: {made.names[1]}: no space left" in text and "method.momentum=0.9, train.epochs=3" in text
     assert "All runs: split cross-view, tokens 8" in text and "trial" not in text.lower()
@@ -93,7 +93,7 @@ def test_json_of_a_list_has_all_facts(made, shown):
     first, failed, last = json.loads(shown("list", "--json"))
     assert (first["number"], first["run"], first["linear"], first["knn"]) == (1, made.names[0], 0.5, 0.4)
     assert failed["reason"] == "no space left" and failed["linear"] is None and last["seed"] == 1
-    assert first["made"].startswith(time.strftime("%Y-%m-%d", time.localtime(time.time() - 9 * 86400)))
+    assert first["made"].startswith(time.strftime("%Y-%m-%d", time.localtime(made.now - 9 * 86400)))
     assert json.loads(shown("list", "--json", "--method", "gfp")) == []
 
 

@@ -6,13 +6,6 @@ import torch
 from skelbench.core import threads
 
 
-@pytest.fixture(autouse=True)
-def threads_as_before():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize(("limits", "cores"), [
     ({}, 8),
     ({"a/b": "max 100000"}, 8),

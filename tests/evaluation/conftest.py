@@ -5,7 +5,4 @@ import pytest
 def one_thread():
     import torch
 
-    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

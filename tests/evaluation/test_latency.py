@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -17,15 +19,15 @@ class Watching(nn.Module):
         return self.layer(view.x_RTJC)
 
 
-def test_latency_runs_in_evaluation_mode_and_records_its_conditions():
-    encoder = Watching().train()
+def test_latency_runs_in_evaluation_mode_and_records_its_conditions(monkeypatch):
+    encoder, clock = Watching().train(), iter([0, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 50] * 2)  # s
+    monkeypatch.setattr("skelbench.evaluation.cost.latency.time", SimpleNamespace(perf_counter=clock.__next__))
     results = latency(encoder, lambda batch: View.of(torch.zeros(batch, 1, 2, 5, 3)), (1, 4), warmup=2, repeats=5)
     assert encoder.calls == [(1, False, True)] * 7 + [(4, False, True)] * 7
     assert encoder.training
     for result, batch in zip(results, (1, 4), strict=True):
         assert result.batch == batch and result.device == "cpu" and result.threads == torch.get_num_threads()
-        assert result.clips_per_s == pytest.approx(1e3 * batch / result.median_ms)
-        assert result.iqr_ms >= 0
+        assert (result.median_ms, result.iqr_ms) == (3000, 2000) and result.clips_per_s == pytest.approx(batch / 3)
 
 
 def test_peak_memory_counts_simultaneous_tensors():

@@ -20,14 +20,13 @@ def trials(monkeypatch):
         torch.set_num_threads(1)
         return 1
 
-    before = torch.get_num_threads()
+    monkeypatch.setattr(module, "_settled", None)
     torch.set_num_threads(2)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(module, "usable_cores", lambda: 2)
     monkeypatch.setattr(threads, "usable_cores", lambda: 2)
     monkeypatch.setattr(module, "fastest_threads", one)
-    yield seen
-    torch.set_num_threads(before)
+    return seen
 
 
 def test_timing_trials_do_not_change_the_training(resolved, session, trials, monkeypatch):

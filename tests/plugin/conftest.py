@@ -14,7 +14,6 @@ def only_this_test(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("skelbench.plugin.discovery.PLACES", ())
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
-    monkeypatch.delenv("SKELBENCH_PLUGIN_PATH", raising=False)
 
 
 @pytest.fixture

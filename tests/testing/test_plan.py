@@ -28,8 +28,6 @@ from skelbench.testing.scaffold.plan import USE
 def own_places(monkeypatch, tmp_path):
     for name in ("data", "results"):
         monkeypatch.setenv(f"SKELBENCH_{name.upper()}", str(tmp_path / name))
-    for name in ("SKELBENCH_PLUGIN_PATH", "SKELBENCH_PLUGINS"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")

@@ -49,19 +49,17 @@ PLUGIN = textwrap.dedent(
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
-    """A directory with the dataset ``small``, the plugin ``bees.py``, and an environment that knows no other."""
+    """A directory with the dataset ``small`` and the plugin ``bees.py``, which commands find."""
     from small import shorten, write_small_store
 
     folder = tmp_path_factory.mktemp("study")
     (folder / "data").mkdir()
     write_small_store(folder / "data")
-    (folder / "bees.py").write_text(PLUGIN)
+    (folder / "bees.py").write_text(f"# {folder}\n{PLUGIN}")  # equal files are imported once
     with pytest.MonkeyPatch.context() as patch:
         shorten(patch)
         patch.setenv("SKELBENCH_DATA", str(folder / "data"))
         patch.setenv("SKELBENCH_RESULTS", str(folder / "results"))
         patch.setenv("OMP_NUM_THREADS", "1")
-        for name in ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "RANK", "WORLD_SIZE"):
-            patch.delenv(name, raising=False)
         patch.chdir(folder)
         yield folder

@@ -112,7 +112,7 @@ def test_the_dry_run_lists_every_trial_and_writes_nothing(place, run_study, monk
 
 # ---------------------------------------------------------------------------------------------------- trials
 @pytest.fixture
-def trials_of(place):
+def trials_of(place, tmp_path):
     """``trials_of(study, device)``: its trials on the dataset ``small``, and a session."""
     from contextlib import nullcontext
 
@@ -120,7 +120,7 @@ def trials_of(place):
     from skelbench.records.store import ResultStore
 
     host = Host([place / "bees.py"])
-    store = ResultStore(place / "own")
+    store = ResultStore(tmp_path / "own")
     session = Session(host, store, place / "data", "cpu", lambda **_: nullcontext(lambda *args, **fields: None))
     return lambda study: (complete(study, host, place / "data", "cpu"), session)
 
@@ -225,9 +225,9 @@ def test_a_run_with_typed_settings_is_recognized_as_a_trial(trials_of):
     assert run.title == "calm:plain" and run.outcome == "done"
 
 
-def test_two_studies_never_start_the_same_trial(trials_of, place):
+def test_two_studies_never_start_the_same_trial(trials_of, tmp_path):
     (trial,), _ = trials_of(Study(name="two", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
-    folder = place / "own" / "studies"
+    folder = tmp_path / "own" / "studies"
     claim = claim_of(trial, folder)
     assert claim is not None and claim_of(trial, folder) is None
     claim.release()
@@ -235,7 +235,7 @@ def test_two_studies_never_start_the_same_trial(trials_of, place):
 
 
 def test_cores_are_divided_among_trials(monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr("skelbench.pipeline.studies.runner.usable_cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert processes("cpu", None) == (4, 2) and processes("cpu", 3) == (3, 2) and processes("cpu", 16) == (16, 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")

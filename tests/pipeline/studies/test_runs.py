@@ -39,7 +39,7 @@ def sittings(place):
     (place / "bees.toml").write_text(STUDY)
     (place / "failing.toml").write_text(FAILING)
     results, slowly = place / "results", place / "slowly"
-    handler = signal.getsignal(signal.SIGINT)
+    handler, ended = signal.getsignal(signal.SIGINT), threading.Event()
 
     def issue(file, *words):
         out, err = StringIO(), StringIO()
@@ -49,12 +49,10 @@ def sittings(place):
 
     def interrupt():
         """Send Ctrl-C when the trial has logged some steps; afterwards the trial may run fast."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not any(
-            path.read_text().count("\n") > 3 for path in results.glob("calm-*/metrics.jsonl")
-        ):
+        while not ended.is_set():
+            if any(path.read_text().count("\n") > 3 for path in results.glob("calm-*/metrics.jsonl")):
+                return os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGINT)
 
     slowly.touch()
     thread = threading.Thread(target=interrupt)
@@ -62,6 +60,7 @@ def sittings(place):
         patch.setattr(runner, "subprocess", warm.ForkedProcesses(None))
         thread.start()
         said = [issue("bees.toml")]
+        ended.set()
         thread.join()
         slowly.unlink()
         (run,) = results.glob("calm-*")
