@@ -13,7 +13,7 @@ from skelbench.api.plugins import use_plugins
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import EvalSpec, RunSpec
 from skelbench.core.text import plain
-from skelbench.pipeline.request import EvaluationRequest, RunRequest, known_protocols
+from skelbench.pipeline.request import EvaluationRequest, RunRequest, known_protocols, read_config
 from skelbench.records.metrics import read_metrics
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import ResultStore
@@ -169,7 +169,7 @@ def run(method: str, **asked: Any) -> Run:
     from skelbench.pipeline.warm_start import finished
 
     request = RunRequest(method=method, **asked)
-    host = use_plugins(request.plugins)
+    host = use_plugins([*request.plugins, *(read_config(request.config)[0]["plugins"] if request.config else ())])
     host.method(method)
     known_protocols(host, request.probes)
     session = open_place(request)

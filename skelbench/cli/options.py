@@ -127,13 +127,13 @@ def kind_of_picture(output: Path) -> str:
     return suffix
 
 
-def check_place(output: Path) -> None:
+def check_place(output: Path, option: str = "-o") -> None:
     """Raise SkelbenchError, before anything is computed, if no file can be written at this path."""
     # os.path, as pathlib raises on names that are too long.
     if not os.path.isdir(output.parent):
-        raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
+        raise SkelbenchError(f"{option} {output}: there is no folder {output.parent}; make it or choose another place")
     if os.path.isdir(output):
-        raise SkelbenchError(f"-o {output} is a folder; name a file in it")
+        raise SkelbenchError(f"{option} {output} is a folder; name a file in it")
 
 
 def new_dataset_name(name: str) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import numbers_of, request_options
+from skelbench.cli.options import check_place, numbers_of, request_options
 from skelbench.core.console import err
 from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import write_whole
 from skelbench.core.text import plain
 from skelbench.data.store.roots import data_root
 from skelbench.pipeline.observe import named_observers
@@ -39,6 +40,8 @@ def run(
 
     Repeat the command to resume an interrupted run. Finished work is skipped.
     """
+    if save_toml:
+        check_place(save_toml, "--save-toml")
     if as_json and not dry_run:
         raise SkelbenchError("--json is a format of --dry-run; add --dry-run")
     chosen = _seeds(seeds, asked)
@@ -115,7 +118,9 @@ def _save(resolved: Resolved, path: Path) -> None:
     values |= {f"{key}.kind": changed[key] for key in CHOICES if key in changed}
     values |= {key: value for key, value in changed.items() if "." in key}
     lines = [f"{key} = {literal(value)}\n" for key, value in values.items()]
-    path.write_text(f"# skelbench run {resolved.title} --config {path.name}\n{''.join(lines)}")
+    parent = f" --init-from {spec.init_from}" if spec.init_from else ""
+    text = f"# skelbench run {resolved.title} --config {path.name}{parent}\n{''.join(lines)}"
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def print_earlier_attempt(session: Session, resolved: Resolved, force: bool) -> None:

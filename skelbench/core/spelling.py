@@ -43,7 +43,8 @@ def earlier(record: Any) -> Any:
 def _renamed(record: Any, keys: Mapping[str, str], values: Mapping[str, str]) -> Any:
     if isinstance(record, Mapping):
         names = {key: ".".join(keys.get(part, part) for part in key.split(".")) for key in record}
-        return {names[key]: _renamed(value, keys, values) for key, value in record.items()}
+        # Names of datasets and splits are the user's own.
+        return {names[key]: item if key == "data" else _renamed(item, keys, values) for key, item in record.items()}
     if isinstance(record, list | tuple):
         return [_renamed(value, keys, values) for value in record]
     return values.get(record, record) if isinstance(record, str) else record

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers import Imported, store_recording
+from skelbench.data.importers import Imported, readable, store_recording
 from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.store.clip_store import first_line
 from skelbench.data.store.writer import disk_errors
@@ -62,7 +62,8 @@ def fetch(
     unpacked = path.with_name(f".{path.name}.unpacked")
     try:
         places = [_unpack(file, unpacked) for file in files]
-        recording = read(places, ImportOptions())
+        with readable(files[0]):
+            recording = read(places, ImportOptions())
         recording.license = source.license
         about: dict[str, Any] = {"citation": source.citation, "from": list(source.files)}
         about["sha256"] = {file.name: _sha256(file) for file in files if file.is_file()}
@@ -96,7 +97,7 @@ def _unpack(file: Path, folder: Path) -> Path:
     if not zipfile.is_zipfile(file) or file.suffix == ".npz":
         return file
     place = folder / file.stem
-    with disk_errors(folder), zipfile.ZipFile(file) as archive:
+    with readable(file), disk_errors(folder), zipfile.ZipFile(file) as archive:
         archive.extractall(place)
     return place
 

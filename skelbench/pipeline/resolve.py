@@ -106,6 +106,9 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     changed = method.variants.get(variant, {})
     choices = {name: layer[name] for layer in (changed, top, request.sets) for name in CHOICES if name in layer}
     choices |= {"encoder": request.encoder} if request.encoder else {}
+    for part, name in choices.items():
+        if not isinstance(name, str):
+            raise SkelbenchError(f"{part}={name!r} is no name; see `skelbench plugins list {part}s`")
 
     stage_settings = {} if request.init_from or request.imported else without_parent(method, native)
     own = method.presets.get(preset, {})

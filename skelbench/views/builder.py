@@ -77,7 +77,7 @@ class ViewBuilder:
     ``patch`` is P_T, frames per temporal token, for masks. ``bodies`` says which bodies of a clip become rows;
     ``center`` "body" or "body-in-training" puts each body's center joint, in the first frame that shows it, at the
     origin before all other steps; frames without the body stay 0.
-    ``dimensions`` 2 keeps flat poses (z = 0) flat, see :func:`~skelbench.views.augment.draw_transform`.
+    ``dimensions`` 2 keeps flat poses (z = 0) flat, see :func:`~skelbench.views.augmentations.draw_transform`.
     Returned tensors are on ``device``; the work is done where ``batch.frames_FJ`` is. Draws are keyed by clip id (and
     body slot), so the same clip under the same :class:`Keyed` gives the same view in every batch; a clip that occurs
     twice in a batch gives the same view twice. Raises :class:`SkelbenchError` for views that cannot be built.

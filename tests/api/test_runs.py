@@ -118,6 +118,17 @@ def test_mistakes_of_other_calls_are_errors(call, said, made, monkeypatch):
         call()
 
 
+def test_a_settings_file_names_plugins(tmp_path, data_root):
+    (tmp_path / "buzz.py").write_text(
+        "from skelbench.plugin import MethodSpec, hookimpl\n\n@hookimpl\ndef skelbench_methods():\n"
+        "    return [MethodSpec(name='buzz', target='skelbench_plugins.untrained:Untrained')]\n"
+    )
+    file = tmp_path / "run.toml"
+    file.write_text('plugins = ["buzz.py"]\n')
+    with pytest.raises(SkelbenchError, match="did you mean 'train.lr'"):  # not that buzz is unknown
+        skelbench.run("buzz", config=file, settings={"train.lrr": 1}, **SHAPE)
+
+
 def test_a_plugin_that_is_edited_is_read_again(tmp_path, monkeypatch):
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
     file = tmp_path / "mine.py"

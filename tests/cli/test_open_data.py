@@ -1,6 +1,7 @@
 """`skelbench data fetch`, `map` and `convert` as a user types them; real people that ship."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -21,11 +22,16 @@ def test_open_datasets_are_listed_with_license_and_test_status(capsys):
     assert "not yet run on the original" in printed
 
 
-def test_an_unknown_dataset_and_a_missing_folder(tmp_path, capsys):
+def test_an_unknown_dataset_a_missing_folder_and_a_damaged_archive(tmp_path, capsys):
     assert main(["data", "fetch", "uiprm"]) == 2 and "uiprmd" in capsys.readouterr().err
     root = ["--data-root", str(tmp_path / "data")]
     assert main(["data", "fetch", "uiprmd", "--from", str(tmp_path / "nowhere"), *root]) == 2
     assert "nowhere" in capsys.readouterr().err and not list((tmp_path / "data").glob("[!.]*"))
+    with zipfile.ZipFile(damaged := tmp_path / "damaged.zip", "w") as archive:
+        archive.writestr("a.txt", "a" * 99)
+    damaged.write_bytes(damaged.read_bytes().replace(b"a" * 99, b"b" * 99))
+    assert main(["data", "fetch", "uiprmd", "--from", str(damaged), *root]) == 2
+    assert "damaged.zip cannot be read" in capsys.readouterr().err and not list((tmp_path / "data").glob("[!.]*"))
 
 
 def test_real_people_ship_and_convert(tmp_path, capsys):

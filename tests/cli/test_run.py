@@ -119,6 +119,8 @@ def test_a_dry_run_names_the_nearest_run_and_a_saved_file_gives_the_same_run(sma
         (["run", "slim", "--dataset", "small", "--device", "gpu"], "device"),
         (["run", "skeletonmae", "--dataset", "small", "--set", "decoder_heads=5"], "cannot be built"),
         (["run", "slim", "--init-from", "nothing"], "no runs in"),
+        (["run", "slim", "--set", "encoder=5"], "encoder=5 is no name"),
+        (["run", "slim", "--dry-run", "--save-toml", "nowhere/saved.toml"], "no folder nowhere"),
     ],
 )
 def test_bad_input_is_one_error_and_writes_nothing(small, arguments, said, fails):

@@ -30,6 +30,11 @@ def test_ids_are_hashes_of_the_earlier_names():
     assert RunSpec.model_validate(american(before)) == spec and spec.id == "31a2b4dd4775"
 
 
+def test_names_of_datasets_are_not_translated():
+    record = {"data": {"name": "normalised", "split": "centring"}, "train": {"batch_norm": "synchronised"}}
+    assert american(record) == record | {"train": {"batch_norm": "synchronized"}} and earlier(record) == record
+
+
 def test_a_setting_of_a_plugin_may_have_a_british_name():
     class Own(Linear):
         centre: bool = True

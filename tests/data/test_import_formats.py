@@ -235,6 +235,7 @@ def scored(x):
 PADDED = {
     "labels not one-hot": (dict(y_train=lambda y: y * 0), "row 0 is not one-hot"),
     "labels too few": (dict(y_test=lambda y: y[:4]), "has 6 clips but 4 labels"),
+    "one number": (dict(x_train=lambda x: np.array(5)), "is one number"),
     "millimeters": (dict(x_train=lambda x: x * 1000), "say --units mm"),
     "pixels": (dict(x_train=lambda x: x * 30), "which no joint positions do"),
     "pixels with scores": (dict(x_train=scored), "as of pixels with a score"),
@@ -337,6 +338,7 @@ def test_pyskl_lists_go_by_their_names(tmp_path, take):
         store = take(pyskl(tmp_path, entries, split))
         assert {one: (len(store.split(one).train), len(store.split(one).test)) for one in store.meta.splits} == found
     refused(tmp_path, "call them train and test", pyskl(tmp_path, entries, {"a": names[:3], "b": names[3:]}))
+    refused(tmp_path, "split must name lists", pyskl(tmp_path, entries, {5: names}))
 
 
 PYSKL = {

@@ -75,7 +75,7 @@ def test_damaged_pku_frames(change, reason):
 
 def test_pku_labels():
     assert parse_labels(b"3,5,20,2\r\n 7 , 20.0 , 40\n\n1,0,9,1,\n") == [[3, 5, 20], [7, 20, 40], [1, 0, 9]]
-    for line in (b"3,5", b"3,5,x", b"3,5,20.5", b"3,,5"):
+    for line in (b"3,5", b"3,5,x", b"3,5,20.5", b"3,,5", b"3,inf,5"):
         with pytest.raises(BadFile, match="label"):
             parse_labels(b"1,2,3,1\n" + line)
 

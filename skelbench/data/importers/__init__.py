@@ -69,7 +69,7 @@ def import_files(
     before its labels, and the training part before the test part.
     """
     path, options, paths = Path(root) / check_name(name), options or ImportOptions(), [Path(file) for file in files]
-    with _readable(paths[0]):
+    with readable(paths[0]):
         recording = recognize(paths, options)
         if options.label_fields != ImportOptions.label_fields and recording.kind != RAGGED:
             raise SkelbenchError(f"{files[0]}: --label-fields is for ragged npz; leave it out")
@@ -85,13 +85,13 @@ def store_recording(
     progress: Callable[[int, int], None] | None = None,
 ) -> Imported:
     """Store ``recording`` at ``path``; skip unusable clips."""
-    with _readable(next(iter(recording.clips))):
+    with readable(next(iter(recording.clips))):
         skipped = write(recording, path, options, overwrite=overwrite, progress=progress)
     return Imported(path, recording, skipped)
 
 
 @contextmanager
-def _readable(file: Path | str) -> Iterator[None]:
+def readable(file: Path | str) -> Iterator[None]:
     """Turn what damaged files raise into one error, while ``file`` is read."""
     try:
         # Coordinates that are NaN or too large for float32 are found and named; numpy need not warn as well.

@@ -51,6 +51,8 @@ class Part:
     """Names of the clips; empty = the files have none."""
 
     def __post_init__(self) -> None:
+        if not self.x.shape:
+            raise SkelbenchError(f"{self.x.where} is one number, not an array of clips")
         if len(self.labels) != self.x.shape[0]:
             raise SkelbenchError(f"{self.x.where} has {self.x.shape[0]} clips but {len(self.labels)} labels")
 

@@ -47,7 +47,7 @@ class StoreWriter:
     Clips go to a hidden folder next to ``path``, which is renamed to ``path`` when the block ends without an error: a
     killed run leaves no incomplete store. An existing ``path`` is rejected unless ``overwrite``, and kept until the
     new one is complete. Coordinates are meters with Y up; :class:`Meta` documents the settings. You may add to
-    ``skipped`` and ``details`` until the block ends: :meth:`skip`, ``writer.details[...] = ...``.
+    ``skipped`` and ``details`` until the block ends: ``writer.skipped.append(...)``, ``writer.details[...] = ...``.
     """
 
     def __init__(

@@ -121,7 +121,7 @@ def parse_labels(data: bytes) -> list[list[int]]:
         rows = np.loadtxt(io.BytesIO(data), comments=None, delimiter=",", usecols=(0, 1, 2), ndmin=2)
     except ValueError as error:
         raise BadFile(f"it holds no labels (action,start,end,confidence): {str(error)[:80]}") from None
-    if (rows != np.floor(rows)).any():
+    if not np.isfinite(rows).all() or (rows != np.floor(rows)).any():
         raise BadFile("its labels (action,start,end,confidence) are not whole numbers")
     return [[int(value) for value in row] for row in rows.tolist()]
 
