@@ -109,8 +109,9 @@ class Fabricated:
         self._write(folder / "run.json", info | ({"collapse": collapse} if collapse is not None else {}))
         if costed:
             step = {"flops_per_clip": 40e9} if trains else None
-            cost = {"grid": f"{tokens} x 25", "class_token": encoder == "vit", "step": step}
-            cost |= {"encoder": {"macs": MACS.get(tokens, 5e7)}, "parameters": {"encoder": 10, "trainable": 20}}
+            macs = {"macs": MACS.get(tokens, 5e7), "class_token": encoder == "vit"}
+            cost = {"grid": f"{tokens} x 25", "step": step, "encoder": macs}
+            cost |= {"parameters": {"encoder": 10, "trainable": 20}}
             times = {"median_ms": 2.0, "clips_per_s": 500.0}
             cost |= {"latency": {"batch 1": times, "batch 64": times}, "peak_memory": {"bytes": 1.0, "how": "made up"}}
             self._write(folder / "cost.json", cost)

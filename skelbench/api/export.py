@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from skelbench.api.card import model_card
 from skelbench.api.encoder import FrozenEncoder
-from skelbench.api.exported import CARD, CONFIG, ONNX, PREFIX, WEIGHTS, Settings, Skeleton, config_json, load_exported
+from skelbench.api.exported import CARD, CONFIG, ONNX, PREFIX, WEIGHTS, Settings, config_json, load_exported
 from skelbench.api.load import Loaded, load_from_run
 from skelbench.api.onnx import need_onnx, write_onnx
 from skelbench.api.place import RunOnDisk, open_place
@@ -108,7 +108,7 @@ def _write(session: Session, loaded: Loaded, folder: Path, onnx: bool) -> float 
         encoder_config=spec.encoder_config,
         features=expected.shape[1],
         grid=spec.grid,
-        skeleton=Skeleton.of(store.topology),
+        skeleton=store.topology,
         preprocessing=loaded.preprocessing,
         precision=spec.train.precision,
         run=title,

@@ -35,27 +35,6 @@ PREFIX = "encoder."
 """Prefix of the names of tensors, as in a timm model whose encoder is one of its parts."""
 
 
-class Skeleton(Spec):
-    """A topology as data, so that an export needs no plugin for it."""
-
-    name: str
-    joints: tuple[str, ...]
-    parents: tuple[int, ...]
-    pairs: tuple[tuple[int, int], ...]
-    parts: dict[str, tuple[int, ...]]
-    root: int
-    center: int
-    bones: tuple[int, ...]
-
-    @classmethod
-    def of(cls, topology: Topology) -> Skeleton:
-        return cls(**{name: getattr(topology, name) for name in cls.model_fields})
-
-    def topology(self) -> Topology:
-        """Raise SkelbenchError if the data contradict each other."""
-        return Topology(**{name: getattr(self, name) for name in type(self).model_fields})
-
-
 class Settings(Spec):
     """Description of an exported encoder."""
 
@@ -67,7 +46,7 @@ class Settings(Spec):
     encoder_config: dict[str, Any]
     features: int = Field(ge=1, description="width F of the features of a clip")
     grid: GridSpec
-    skeleton: Skeleton
+    skeleton: Topology = Field(description="the topology itself, so that an export needs no plugin for it")
     preprocessing: Preprocessing
     precision: Literal["fp32", "bf16"]
     run: str = Field(description="name of the run, with its checkpoint")
@@ -89,7 +68,7 @@ def build_exported(settings: Settings, host: Host) -> Encoder:
             f"encoder {settings.encoder} is not the one that was exported ({how}); use the skelbench or the plugin "
             "file that wrote the export"
         )
-    topology = settings.skeleton.topology()
+    topology = settings.skeleton
     grid = Grid(settings.grid.frames, settings.grid.patch, topology.num_joints)
     return bare_encoder(host, settings.encoder, settings.encoder_config, topology, grid)
 

@@ -54,8 +54,8 @@ class Compared(Spec):
     spread: float | None
     interval: tuple[float, float]
     p_value: Share
-    seeds: int | None = None
-    """Number of seeds that both settings have; None in older records: all."""
+    seeds: int
+    """Number of seeds that both settings have."""
     over: str = ""
     """Units of the interval: ``400 clips``, ``20 subjects``."""
 

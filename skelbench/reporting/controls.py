@@ -21,11 +21,9 @@ class Controls:
 
     def __init__(self, runs: Iterable[ReadRun]) -> None:
         self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
-        finished = [run for run in runs if run.outcome == "done" and run.about["method"] in self._found]
-        # Old untrained baselines lack the version of the skeleton: they count only if there is no other.
-        for run in sorted(finished, key=lambda run: not run.spec.components):
-            kind = run.about["method"]
-            self._found[kind].setdefault(_shape(kind, run.spec), run)
+        for run in runs:
+            if run.outcome == "done" and (kind := run.about["method"]) in self._found:
+                self._found[kind].setdefault(_shape(kind, run.spec), run)
 
     def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
         """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the

@@ -132,7 +132,7 @@ class _Shared:
         self.class_tokens = {
             (spec.encoder, canonical_json(spec.encoder_config))
             for spec, cost in costed
-            if cost["encoder"].get("class_token", cost.get("class_token"))
+            if cost["encoder"]["class_token"]
         }
 
     def grid(self, run: ReadRun) -> str:

@@ -98,7 +98,7 @@ def _row(record: TuningRecord) -> dict[str, Any]:
         "seeds": len(record.seeds),
         "default": _accuracy(record.default, "default" in record.diverged),
         "tuned": _accuracy(record.tuned, ("tuned" if record.winner else "default") in record.diverged),
-        "difference": _difference(compared, len(record.seeds)),
+        "difference": _difference(compared),
         "p_value": None if compared is None else compared.p_value,
         "trials": len(record.trials),
         "failed": record.failed,
@@ -116,12 +116,11 @@ def _reasons(record: TuningRecord) -> Iterator[str]:
         yield f"{record.method}: {label} diverged over the whole schedule with {reason}"
 
 
-def _difference(compared: Compared | None, retrained: int) -> Cell:
+def _difference(compared: Compared | None) -> Cell:
     if compared is None:
         return Cell()
-    seeds = compared.seeds or retrained
-    half = None if compared.spread is None else t_half_width(compared.spread, seeds)
-    return points(compared.difference, half, compared.interval, seeds, compared.over)
+    half = None if compared.spread is None else t_half_width(compared.spread, compared.seeds)
+    return points(compared.difference, half, compared.interval, compared.seeds, compared.over)
 
 
 def _accuracy(side: Retrained | None, diverged: bool) -> Cell:

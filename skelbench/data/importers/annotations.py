@@ -98,8 +98,8 @@ def _splits(
     split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
 ) -> tuple[dict[str, Rule], dict[str, tuple[str, str]]]:
     """Return rules, and the lists that they come from."""
-    lists = (list, tuple, np.ndarray)
-    if not isinstance(split, dict) or not all(isinstance(k, str) and isinstance(v, lists) for k, v in split.items()):
+    arrays = (list, tuple, np.ndarray)
+    if not isinstance(split, dict) or not all(isinstance(k, str) and isinstance(v, arrays) for k, v in split.items()):
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}
     sources: dict[str, tuple[str, str]] = {}

@@ -163,7 +163,6 @@ class PairedTest(SeedsTest):
     accuracy_a: float
     accuracy_b: float
     names: tuple[str, str] = ("A", "B")
-    alpha: float = 0.05
 
     @property
     def verdict(self) -> str:
@@ -171,7 +170,7 @@ class PairedTest(SeedsTest):
         (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
         figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
         figures += f", {self.clips} clips" if "subject" in self.over else ""
-        if p > self.alpha:
+        if p > 0.05:
             return f"no significant difference between {name_a} and {name_b} ({figures})"
         winner, loser = (name_a, name_b) if self.difference > 0 else (name_b, name_a)
         return f"{winner} is better than {loser} by {100 * abs(self.difference):.1f} points ({figures})"
@@ -183,7 +182,6 @@ def paired_test(
     ids_b: np.ndarray,
     correct_b: np.ndarray,
     names: tuple[str, str] = ("A", "B"),
-    alpha: float = 0.05,
     subjects_a: np.ndarray | None = None,
 ) -> PairedTest:
     """Compare two classifiers clip by clip; the clips may come in different orders.
@@ -204,7 +202,7 @@ def paired_test(
     sides = (np.atleast_2d(correct_a)[None, :, order_a], np.atleast_2d(correct_b)[None, :, order_b])
     subject_C = None if subjects_a is None else np.asarray(subjects_a)[order_a]
     test, accuracies = seeds_test(*sides, subject_C=subject_C), (float(correct_a.mean()), float(correct_b.mean()))
-    return PairedTest(**vars(test), accuracy_a=accuracies[0], accuracy_b=accuracies[1], names=names, alpha=alpha)
+    return PairedTest(**vars(test), accuracy_a=accuracies[0], accuracy_b=accuracies[1], names=names)
 
 
 def seeds_test(

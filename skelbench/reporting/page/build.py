@@ -175,7 +175,6 @@ def _facts(run: ReadRun) -> dict[str, str]:
         "Command": environment.get("command", ""),
         "Stopped because": run.reason,
         "Added from": origin.sentence if origin else "",
-        "Suites": ", ".join(f"{name} {digest}" for name, digest in (info.get("suites") or {}).items()),
         "Changed settings": listed(info["modified"]),
         "Data fingerprint": run.spec.data.fingerprint,
         "Run id": run.spec.id,
