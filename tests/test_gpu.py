@@ -196,7 +196,7 @@ def test_hidden_tokens_have_the_effect_of_a_cpu(hiding):
     found = []
     for device in ("cpu", DEVICE):
         there = replace(batch, frames_FJ=batch.frames_FJ.to(device))
-        source = SimpleNamespace(prefetch=lambda ids: None, gather=lambda ids, there=there: there)
+        source = SimpleNamespace(gather=lambda ids, there=there: there)
         views = ViewBuilder({"eval": evaluation_spec(grid)}, NTU25, grid.patch, device=device)
         clips = PreparedClips(None, Preprocessing(), grid, torch.device(device), hiding=hiding)
         found.append(torch.from_numpy(clips.features(encoder.to(device), range(3), views, source)))

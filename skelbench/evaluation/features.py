@@ -5,7 +5,7 @@ Shapes: n clips in all, B clips of a batch, M body slots, R present bodies (rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,12 +32,13 @@ from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Crop, Resize
 from skelbench.views.keyed import Keyed
+from skelbench.views.prefetch import prefetched
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.spec import ViewSpec
 from skelbench.views.transfer import fetch
 from skelbench.views.view import View
 
-Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
+Builder = Callable[[ClipBatch, Any], dict[str, View]]
 """``builder(batch, keyed)`` returns one view named "eval", one per clip (a ViewBuilder)."""
 
 BATCH = 256
@@ -138,12 +139,9 @@ class PreparedClips:
             starts, shared = distributed.own_pieces(len(ids), size)
         end = min(starts.stop, len(ids))
         with evaluating(encoder), drawing(encoder, keyed, self.device) if noisy else nullcontext():
-            for start in starts:
-                batch = source.gather(ids[start : start + size])
-                if start + size < end:
-                    source.prefetch(ids[start + size : start + 2 * size])
-                view = builder(batch, keyed)["eval"].to(self.device)
-                features.append(self.clip_features(encoder, view, dropout, noise))
+            batches = prefetched(lambda i: builder(source.gather(ids[i : i + size]), keyed), starts, self.device)
+            for start, views in batches:
+                features.append(self.clip_features(encoder, views["eval"].to(self.device), dropout, noise))
                 if progress:
                     clips_done, clips_total = min(start + size, end) - starts.start, end - starts.start
                     progress(clips_done * len(ids) // clips_total, len(ids))

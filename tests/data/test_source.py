@@ -25,12 +25,10 @@ def rows_of(batch, b):
 
 
 @settings(max_examples=30, deadline=None)
-@given(ids=st.lists(st.integers(0, 8), min_size=1, max_size=12), prefetch=st.booleans())
-def test_resident_and_streamed_batches_hold_the_same_bits(shared, ids, prefetch):
+@given(ids=st.lists(st.integers(0, 8), min_size=1, max_size=12))
+def test_resident_and_streamed_batches_hold_the_same_bits(shared, ids):
     ids = np.array(ids)
     resident, streamed = ClipSource(shared, resident=True), ClipSource(shared, resident=False)
-    if prefetch:
-        streamed.prefetch(ids)
     for batch in (resident.gather(ids), streamed.gather(ids)):
         assert batch.max_bodies == 2
         np.testing.assert_array_equal(batch.ids, ids)
@@ -40,15 +38,12 @@ def test_resident_and_streamed_batches_hold_the_same_bits(shared, ids, prefetch)
 
 
 @pytest.mark.parametrize("resident", [True, False])
-@pytest.mark.parametrize("prefetch", [True, False])
-def test_a_changed_bit_stops_its_batch(store, resident, prefetch):
+def test_a_changed_bit_stops_its_batch(store, resident):
     data = bytearray((store.path / "frames.npy").read_bytes())
     data[-1] ^= 1
     (store.path / "frames.npy").write_bytes(data)
     source, last = ClipSource(ClipStore.open(store.path), resident=resident), len(store) - 1
     for ids in (np.arange(last), np.array([0, last])):
-        if prefetch:
-            source.prefetch(ids)
         if last not in ids:
             source.gather(ids)
             continue
@@ -63,12 +58,10 @@ def test_on_a_gpu(shared, resident):
     source = ClipSource(shared, "cuda", resident)
     assert source.resident or resident is False
     rng = np.random.default_rng(0)
-    batches = [rng.integers(0, 9, 6) for _ in range(20)]
-    for now, after in zip(batches, batches[1:] + batches[:1], strict=True):
-        batch = source.gather(now)
-        source.prefetch(after)
+    for _ in range(20):
+        batch = source.gather(ids := rng.integers(0, 9, 6))
         assert batch.frames_FJ.is_cuda
-        for b, i in enumerate(now):
+        for b, i in enumerate(ids):
             np.testing.assert_array_equal(rows_of(batch, b), shared.clip(i))
 
 

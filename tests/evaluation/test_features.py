@@ -22,10 +22,7 @@ class FakeSource:
         rng = np.random.default_rng(0)
         self.bodies = rng.integers(1, M + 1, CLIPS)
         self.clips = [rng.normal(size=(m, 3, T, J)).astype(np.float32) for m in self.bodies]
-        self.announced, self.gathered = [], []
-
-    def prefetch(self, ids):
-        self.announced.append(list(ids))
+        self.gathered = []
 
     def gather(self, ids):
         self.gathered.append(list(ids))

@@ -1,10 +1,9 @@
-"""Transfer of clips to a device: resident if they fit, else memory map -> pinned memory -> copied one batch ahead."""
+"""Transfer of clips to a device: resident if they fit, else memory map -> pinned memory -> a copy of each batch."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -18,10 +17,6 @@ from skelbench.views.degradations import Degrade, degraded
 
 PIECE_CLIPS = 256
 """Clips that are aligned at a time when all clips are aligned."""
-
-
-_Rows = tuple[tuple[Tensor, ...], np.ndarray, torch.cuda.Event | None]
-"""Coordinates and confidence (if the store has it); first row of each clip; event after the copy to a GPU."""
 
 
 class ClipSource:
@@ -59,16 +54,12 @@ class ClipSource:
         self._shown = store.present
         if second_body == "repeat":
             self._shown = np.where(store.bodies == 1, 2, self._shown)
-        self._ahead: tuple[bytes, Future[_Rows]] | None = None
-        if not resident:
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix="clips")
-            self._stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
 
     def degraded(self, degrade: Sequence[Degrade], seed: int) -> ClipSource:
         """Return a source of the same clips with ``degrade`` in place of its own degradations; memory on the device is
         shared."""
         source = copy.copy(self)
-        source._degrade, source._seed, source._ahead = tuple(degrade), seed, None
+        source._degrade, source._seed = tuple(degrade), seed
         return source
 
     @property
@@ -76,29 +67,11 @@ class ClipSource:
         """M: largest number of bodies of a clip, as presented, empty ones included."""
         return max(self.store.max_bodies, int(self._shown.max()))
 
-    def prefetch(self, ids: np.ndarray) -> None:
-        """Start copying the batch that the next :meth:`gather` will ask for; nothing to do when resident."""
-        if not self.resident:
-            ids = np.asarray(ids, dtype=np.int64)
-            self._ahead = ids.tobytes(), self._worker.submit(self._copy, ids)
-
     def gather(self, ids: np.ndarray) -> ClipBatch:
         """The clips ``ids`` (int [B], repeats allowed) as a ragged batch on the device, in that order."""
         ids, store = np.asarray(ids, dtype=np.int64), self.store
-        if self._all is not None:
-            store.check(ids)
-            arrays, offset = self._all, store.offsets[ids]
-        else:
-            ahead, self._ahead = self._ahead, None
-            if ahead is not None and ahead[0] == ids.tobytes():
-                arrays, offset, copied = ahead[1].result()
-            else:
-                arrays, offset, copied = self._copy(ids)
-            if copied is not None:
-                current = torch.cuda.current_stream(self.device)
-                current.wait_event(copied)
-                for array in arrays:  # made on the copying stream: their memory must outlive this one's use
-                    array.record_stream(current)
+        store.check(ids)
+        arrays, offset = self._copy(ids) if self._all is None else (self._all, store.offsets[ids])
         batch = ClipBatch(
             ids=ids,
             frames_FJ=arrays[0],
@@ -131,20 +104,16 @@ class ClipSource:
             confidence_FJ = arrays[1] if len(arrays) > 1 else None
             self._align(arrays[0], confidence_FJ, self.store.lengths[ids], self.store.bodies[ids])
 
-    def _copy(self, ids: np.ndarray) -> _Rows:
-        self.store.check(ids)
+    def _copy(self, ids: np.ndarray) -> tuple[tuple[Tensor, ...], np.ndarray]:
+        """Coordinates and confidence (if the store has it) on the device; first row of each clip."""
         frames = self.store.lengths[ids] * self.store.bodies[ids]
         starts, ends = self.store.offsets[ids] // 3, np.cumsum(frames)
         firsts = ends - frames
         hosts = []
         for array, rows in zip(self._maps, (3, 1)):  # rows per frame of a body
-            host = torch.empty(rows * int(frames.sum()), array.shape[1], pin_memory=self._stream is not None)
+            host = torch.empty(rows * int(frames.sum()), array.shape[1], pin_memory=self.device.type == "cuda")
             for to, start, count in zip((rows * firsts).tolist(), (rows * starts).tolist(), (rows * frames).tolist()):
                 host[to : to + count] = array[start : start + count]
             hosts.append(host)
         self._aligned(hosts, ids)
-        if self._stream is None:
-            return tuple(host.to(self.device) for host in hosts), 3 * firsts, None
-        with torch.cuda.stream(self._stream):
-            copies = tuple(host.to(self.device, non_blocking=True) for host in hosts)
-            return copies, 3 * firsts, self._stream.record_event()
+        return tuple(host.to(self.device, non_blocking=True) for host in hosts), 3 * firsts
