@@ -170,7 +170,7 @@ def test_winner_and_defaults_are_trained_again_with_fresh_seeds(here):
         assert right / clips == pytest.approx(np.mean(side.accuracy))
 
     assert full.compared.seeds == 2
-    spread = tuned._difference(full.compared.model_copy(update={"spread": 0.01}), retrained=3)
+    spread = tuned._difference(full.compared.model_copy(update={"spread": 0.01}))
     assert spread.plus_minus == pytest.approx(8.985, abs=1e-3) and spread.plus_minus_over == "2 seeds"  # t(1 df) / √2
 
     # Where the defaults win they are trained once, and compared with nothing.

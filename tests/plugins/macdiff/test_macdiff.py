@@ -68,7 +68,7 @@ def test_loss_from_the_formulas(made):
 
 
 def test_masks_prefer_moving_tokens(made):
-    """The masked tokens are those of MAMP's rule on the clip without noise; the loss is theirs."""
+    """MAMP's rule chooses the masked tokens from the clip without noise; the loss is over these tokens."""
     run, plain = made(tau=0.4, batch_size=6), made(batch_size=6)
     views, step = run.views(0), run.step_info(0)
     target = views["target"]
