@@ -31,8 +31,8 @@ from skelbench.views import Noise, Same, View, ViewSpec
 from skelbench.views.keyed import box_muller, pick
 from skelbench.views.skeleton.grid import Grid
 
-TIME, NOISE = 0, 1
-"""``op`` of the draws for diffusion time and dropped conditions, and for the noise to predict."""
+TIME, NOISE, MASK = 0, 1, 2
+"""``op`` of the draws for diffusion time and dropped conditions, for the noise to predict, and for MacDiff's masks."""
 
 
 class MaskedDiffusionConfig(MaskedAutoencoderConfig):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import isfinite
 
 from pydantic import Field
-from skelbench_plugins._diffusion import MaskedDiffusion, MaskedDiffusionConfig
+from skelbench_plugins._diffusion import MASK, MaskedDiffusion, MaskedDiffusionConfig
 from skelbench_plugins._probes import RotatedLinear
 from skelbench_plugins._recipes import (
     DIFFUSION_NATIVE,
@@ -32,9 +32,6 @@ from skelbench.methods.imported import (
 from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 from skelbench.views.motion import motion_masks
 
-MASK = 2
-"""``op`` of the draws for motion-aware masks; 0 and 1 are taken."""
-
 DECODER = {
     "decoder_embed.proj": "tokenizer.project",
     "decoder_pos_embed": "tokenizer.joint_embed",
@@ -47,7 +44,7 @@ DECODER = {
 
 
 class MacDiffConfig(MaskedDiffusionConfig):
-    """Defaults follow the official code for X-Sub."""
+    """Defaults follow the official code for NTU-120 X-Sub."""
 
     ADDED = frozenset({"tau"})
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from skelbench_plugins._diffusion import NOISE, TIME
+from skelbench_plugins._diffusion import MASK, NOISE, TIME
 from skelbench_plugins._diffusion_decoder import cumulative_alphas
-from skelbench_plugins.macdiff import MASK, MacDiff, MacDiffConfig, imported
+from skelbench_plugins.macdiff import MacDiff, MacDiffConfig, imported
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
